@@ -1,0 +1,88 @@
+"""Every error that hushcall raises on purpose, in one tree.
+
+::
+
+    HushcallError
+    ├── InvalidParameter      a setting or argument breaks its rule
+    ├── InvalidNumber         a text or value is no number of the numbering plan
+    ├── InvalidReport         a report's bytes are not what the protocol allows
+    │   ├── WrongVersion
+    │   ├── WrongMechanism
+    │   ├── WrongLength
+    │   └── WrongSymbol
+    ├── InvalidTally          a tally cannot be read, or cannot be merged with another
+    └── MissingExtra          a part of hushcall needs packages that are not installed
+
+A message names the field, the rule and the value: ``epsilon must be positive, got -1.0``.
+
+>>> raise InvalidParameter("epsilon", "be positive", -1.0)
+Traceback (most recent call last):
+    ...
+hushcall.errors.InvalidParameter: epsilon must be positive, got -1.0
+"""
+
+
+class HushcallError(Exception):
+    """The root: catch this one to catch all of ours."""
+
+
+class _Violation(HushcallError):
+    """A field broke a rule; the three parts stay readable for programs."""
+
+    def __init__(self, field: str, rule: str, value: object) -> None:
+        self.field, self.rule, self.value = field, rule, value
+        super().__init__(f"{field} must {rule}, got {_short(value)}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.field, self.rule, self.value)
+
+
+class InvalidParameter(_Violation):
+    """A setting or argument breaks its rule."""
+
+
+class InvalidNumber(_Violation):
+    """A text or value is no number of the numbering plan."""
+
+
+class InvalidReport(_Violation):
+    """A report's bytes are not what the protocol allows."""
+
+
+class WrongVersion(InvalidReport):
+    """The first byte names a wire version that this release does not speak."""
+
+
+class WrongMechanism(InvalidReport):
+    """The second byte names another mechanism than the round's."""
+
+
+class WrongLength(InvalidReport):
+    """The report is longer or shorter than the round's parameters dictate."""
+
+
+class WrongSymbol(InvalidReport):
+    """A field of the report holds a value that no honest phone sends."""
+
+
+class InvalidTally(_Violation):
+    """A tally cannot be read, or cannot be merged with another."""
+
+
+class MissingExtra(HushcallError):
+    """A part of hushcall needs packages that are not installed."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        self.part, self.extra = part, extra
+        super().__init__(f"{part} needs more packages: pip install 'hushcall[{extra}]'")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.part, self.extra)
+
+
+def _short(value: object) -> str:
+    """A value as it appears in a message: never a screenful."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -1,0 +1,61 @@
+"""The server, before a round opens: users and budget come in, the b that finds the smallest numbers leaves.
+
+OLH's g = e^ε + 1 minimises the variance of numbers that nobody holds. What matters here is the smallest count that is *found* with
+90 % power at the error level asked for: at large ε the holders' own noise c·p(1−p) counts too, and a larger g pays.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from hushcall import checks
+from hushcall.learn.subspace import law_of
+from hushcall.report.subspace import MOST_BITS, Subspace
+
+POWER = 0.9
+
+
+def detectable(
+    users: int, epsilon: float, bits: int, hypotheses: int, level: float = 1e-3, power: float = POWER
+) -> int:
+    """The smallest number of holders found with that power; users + 1 if even all of them would not do."""
+    law = law_of(Subspace(epsilon, bits), users)
+    return law.detectable(law.threshold(level, hypotheses), power)
+
+
+@lru_cache(maxsize=4096)
+def best_bits(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, power: float = POWER) -> int:
+    """The b with the smallest detectable count; among equals the smallest, since it is the cheapest to send.
+
+    The count falls and then rises with b, so a walk downhill from log₂(e^ε) ends at the best. Exact tails throughout.
+    """
+    checks.whole("users", users, 1)
+    checks.positive("epsilon", epsilon)
+
+    def count(bits: int) -> int:
+        return detectable(users, epsilon, bits, hypotheses, level, power)
+
+    best = min(max(math.ceil(epsilon / math.log(2)), 1), MOST_BITS)
+    least = count(best)
+    for step in (1, -1):
+        # A plateau two wide must not stop the walk: counts are whole numbers and often tie.
+        bits, stalled = best + step, 0
+        while 1 <= bits <= MOST_BITS and stalled < 2:
+            here = count(bits)
+            if here < least or (here == least and bits < best):
+                best, least, stalled = bits, here, 0
+            else:
+                stalled += 1
+            bits += step
+    return best
+
+
+def bits_for(users: int, epsilon: float, hypotheses: int, level: float = 1e-3) -> int:
+    """:func:`best_bits` for the next size up of a table with steps of 10 %: what rounds use, and what is cached.
+
+    b hardly changes over 10 % of users, and a round of 400 buckets then needs a few dozen calculations, not 400.
+    """
+    checks.whole("users", users, 1)
+    step = math.ceil(math.log(users) / math.log(1.1) - 1e-9)
+    return best_bits(max(round(1.1**step), 1), epsilon, hypotheses, level)

@@ -1,0 +1,13 @@
+"""numba's decorator, with the type that it has in effect: compiled once per machine, and free of the interpreter's lock."""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, cast
+
+from numba import njit
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def kernel(*, parallel: bool = False, inline: Literal["never", "always"] = "never") -> Callable[[_F], _F]:
+    """Compile a function on its first call, and keep the result on disk."""
+    return cast(Callable[[_F], _F], njit(cache=True, nogil=True, parallel=parallel, inline=inline))

@@ -1,0 +1,193 @@
+"""The server, last step: how many reports support a number comes in, whether to list it leaves, with its certainty.
+
+Every frequency oracle here boils down to one count: C(x), the reports that *support* x. A phone that holds x
+supports it with probability p, any other with probability q (the hash is pairwise independent), so
+
+    C(x) ~ Binomial(c, p) + Binomial(n − c, q)     for a number held by c of n phones,
+
+and everything below (estimate, p-value, interval, threshold, power) is computed from that law itself, not from a
+normal approximation. No estimate is clipped or renormalised before the decision: that would amplify poisoning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal, stats
+
+from hushcall import checks
+from hushcall.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HeavyHitter:
+    """One number that many phones reported: how many (with an interval), and how likely this is noise."""
+
+    item: int
+    estimate: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The law of C(x) among ``reports`` reports: holders support with ``p``, the others with ``q``."""
+
+    reports: int
+    p: float
+    q: float
+
+    def __post_init__(self) -> None:
+        checks.whole("reports", self.reports, 0)
+        if not 0 < self.q < self.p <= 1:
+            raise InvalidParameter("p and q", "obey 0 < q < p ≤ 1", (self.p, self.q))
+
+    def estimate(self, count: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """f̂ = (C − nq)/(p − q): unbiased (Wang et al. 2017, equation 2)."""
+        return (count - self.reports * self.q) / (self.p - self.q)
+
+    def variance(self, holders: float) -> float:
+        """Var f̂ = [c·p(1−p) + (n−c)·q(1−q)]/(p−q)²."""
+        p, q = self.p, self.q
+        spread = holders * p * (1 - p) + (self.reports - holders) * q * (1 - q)
+        return spread / (p - q) ** 2
+
+    def p_value(self, count: int) -> float:
+        """P(C ≥ count) for a number that nobody holds: an exact binomial tail."""
+        return float(stats.binom.sf(count - 1, self.reports, self.q))
+
+    def tail(self, count: int, holders: int) -> float:
+        """P(C ≥ count) for a number with that many holders: the exact convolution of two binomials."""
+        if count <= 0:
+            return 1.0
+        first, mine = _mass(holders, self.p)
+        second, others = _mass(self.reports - holders, self.q)
+        mass = signal.convolve(mine, others, method="direct" if len(mine) * len(others) < 10**7 else "fft")
+        return float(min(1.0, mass[max(count - first - second, 0) :].sum()))
+
+    def interval(self, count: int, level: float = 0.95) -> tuple[float, float]:
+        """All holder counts that a two-sided test at ``level`` would not reject (exact, by inversion)."""
+        checks.probability("level", level)
+        side = (1 - level) / 2
+        low = _first(lambda c: self.tail(count, c) > side, 0, self.reports)
+        high = _first(lambda c: 1 - self.tail(count + 1, c) <= side, low, self.reports) - 1
+        return float(low), float(max(low, high))
+
+    def threshold(self, level: float, hypotheses: float) -> int:
+        """The smallest C whose p-value, times all the hypotheses tested, is at most ``level`` (Bonferroni)."""
+        checks.probability("level", level)
+        share = level / hypotheses
+        guess = max(int(stats.binom.isf(share, self.reports, self.q)) - 2, 0)
+        while self.p_value(guess) > share:
+            guess += 1
+        return guess
+
+    def power(self, holders: int, threshold: int) -> float:
+        """The chance that a number with that many holders reaches the threshold."""
+        return self.tail(threshold, holders)
+
+    def detectable(self, threshold: int, power: float = 0.9) -> int:
+        """The smallest holder count that reaches ``threshold`` with that power; n + 1 if none does."""
+        checks.probability("power", power)
+        return _first(lambda c: self.power(c, threshold) >= power, 0, self.reports)
+
+    def hitter(self, item: int, count: int, level: float = 0.95) -> HeavyHitter:
+        """What we say about one number that ``count`` reports support."""
+        low, high = self.interval(count, level)
+        return HeavyHitter(item, float(self.estimate(count)), low, high, self.p_value(count))
+
+
+def above(hitters: Iterable[HeavyHitter], tau: float) -> list[HeavyHitter]:
+    """The paper's decision: f̂ > τ. Largest first, ties by number, so that the order is reproducible."""
+    return sorted((h for h in hitters if h.estimate > tau), key=lambda h: (-h.estimate, h.item))
+
+
+class Control(Enum):
+    """Which error the significance level bounds."""
+
+    FAMILY_WISE = "family-wise"
+    """The chance that *any* number that nobody holds is listed (Bonferroni over all numbers and buckets)."""
+    FALSE_DISCOVERY = "fdr"
+    """The expected share of such numbers among those listed (Benjamini and Hochberg 1995)."""
+
+
+_DEEPEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What it takes to be listed: significant over all ``hypotheses`` (numbers × buckets), and more than τ reports."""
+
+    tau: float = 0.0
+    level: float = 1e-3
+    hypotheses: int = 1
+    control: Control = Control.FAMILY_WISE
+
+    def __post_init__(self) -> None:
+        checks.probability("level", self.level)
+        checks.whole("hypotheses", self.hypotheses, 1)
+        if not math.isfinite(self.tau):
+            raise InvalidParameter("tau", "be a finite number", self.tau)
+
+    @property
+    def loosest(self) -> float:
+        """The largest p-value that could be listed: candidates above it need not be looked at.
+
+        For the false discovery rate this allows ten thousand detections a decision.
+        """
+        deepest = _DEEPEST if self.control is Control.FALSE_DISCOVERY else 1
+        return min(self.level, self.level * deepest / self.hypotheses)
+
+    def select(self, p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of the candidates are significant, given the p-values of *all* that pass :attr:`loosest`."""
+        if self.control is Control.FAMILY_WISE:
+            return np.asarray(p_values * self.hypotheses <= self.level)
+        order = np.argsort(p_values, kind="stable")
+        steps = self.level * np.arange(1, len(p_values) + 1) / self.hypotheses
+        passed = np.flatnonzero(p_values[order] <= steps)
+        chosen = np.zeros(len(p_values), dtype=np.bool_)
+        chosen[order[: passed[-1] + 1 if len(passed) else 0]] = True
+        return chosen
+
+    def decide(self, hitters: Iterable[HeavyHitter]) -> list[HeavyHitter]:
+        """The ones to list, largest first."""
+        all_of_them = list(hitters)
+        chosen = self.select(np.array([h.p_value for h in all_of_them], dtype=np.float64))
+        return above((h for h, yes in zip(all_of_them, chosen, strict=True) if yes), self.tau)
+
+
+def _mass(trials: int, chance: float) -> tuple[int, NDArray[np.float64]]:
+    """Where a binomial's mass lies, but for 10⁻¹⁶ on either side, and that mass."""
+    if trials == 0 or chance >= 1:
+        return trials if chance >= 1 else 0, np.ones(1)
+    low = int(stats.binom.ppf(1e-16, trials, chance))
+    high = int(stats.binom.isf(1e-16, trials, chance))
+    return low, np.asarray(stats.binom.pmf(np.arange(low, high + 1), trials, chance), dtype=np.float64)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first integer of [low, high] from which a monotone condition holds; high + 1 if it never does."""
+    end = high + 1
+    while low < end:
+        middle = (low + end) // 2
+        if holds(middle):
+            end = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def false_alarms(support: Support, hypotheses: float, threshold: int) -> float:
+    """Expected wrong listings among numbers that nobody holds."""
+    return hypotheses * support.p_value(threshold)
+
+
+def standard_error(support: Support, holders: float) -> float:
+    """√Var f̂."""
+    return math.sqrt(support.variance(holders))

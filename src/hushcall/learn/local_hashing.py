@@ -1,0 +1,131 @@
+"""The server's half of OLH: randomised hashes come in, how many phones hold a given number leaves.
+
+OLH answers questions about *given* numbers; it cannot find them (that takes the whole domain: see ``subspace``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcall.errors import InvalidTally
+from hushcall.learn import tally as files
+from hushcall.learn.decide import HeavyHitter, Support, above
+from hushcall.learn.learner import Reported, matrix, refuse, seeds
+from hushcall.privacy.coins import ONE
+from hushcall.report.hashing import HASH_BITS
+from hushcall.report.local_hashing import LocalHashing
+
+
+@dataclass(frozen=True)
+class HashTally:
+    """All reports, as (a, b, value) triples: they cannot be summed, only sorted."""
+
+    made_by: bytes
+    seeds: NDArray[np.uint64] = field(repr=False)
+    values: NDArray[np.uint32] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        """n."""
+        return len(self.values)
+
+    def merge(self, other: HashTally) -> HashTally:
+        """Both together."""
+        same_maker(self.made_by, other.made_by)
+        return HashTally(
+            self.made_by,
+            np.concatenate([self.seeds, other.seeds]),
+            np.concatenate([self.values, other.values]),
+        )
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """In canonical order, so that equal tallies have equal bytes."""
+        order = np.lexsort((self.values, self.seeds[:, 1], self.seeds[:, 0]))
+        return {"seeds": self.seeds[order], "values": self.values[order]}
+
+    def to_bytes(self) -> bytes:
+        """Versioned and checksummed."""
+        return files.pack(self.made_by, self.arrays())
+
+
+def same_maker(mine: bytes, theirs: bytes) -> None:
+    """Tallies of different parameters do not add up."""
+    if mine != theirs:
+        raise InvalidTally("tally", f"be made by parameters {mine.hex()[:16]} to be merged", theirs.hex()[:16])
+
+
+def support_counts(tally: HashTally, items: Sequence[int], size: int) -> NDArray[np.int64]:
+    """C(x) of each item: the reports whose own hash sends x to the value that they hold."""
+    a, b = tally.seeds[:, 0], tally.seeds[:, 1]
+    counts = np.empty(len(items), dtype=np.int64)
+    for place, item in enumerate(items):
+        hashed = (a * np.uint64(item) + b) >> np.uint64(64 - HASH_BITS)
+        counts[place] = np.count_nonzero(hashed * np.uint64(size) >> np.uint64(HASH_BITS) == tally.values)
+    return counts
+
+
+@dataclass(frozen=True)
+class LocalHashingLearner:
+    """OLH over ``domain``. ``find`` looks at every item of it: fine for small domains, not for 10⁷."""
+
+    mechanism: LocalHashing
+    domain: range
+
+    @cached_property
+    def made_by(self) -> bytes:
+        """Names the parameters."""
+        return files.fingerprint(self.mechanism)
+
+    def tally(self, reports: Iterable[Reported]) -> HashTally:
+        """Collect the triples."""
+        pairs = list(reports)
+        bodies = matrix(self.mechanism, [report for _, report in pairs])
+        values = read_values(bodies)
+        refuse(self.mechanism, [report for _, report in pairs], values >= self.mechanism.size)
+        return HashTally(self.made_by, seeds([public for public, _ in pairs]), values)
+
+    def from_bytes(self, data: bytes) -> HashTally:
+        """Read a tally back."""
+        arrays = files.unpack(self.made_by, data)
+        return HashTally(
+            self.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32)
+        )
+
+    def law(self, reports: int) -> Support:
+        """p and q of the estimate."""
+        return law_of(self.mechanism, reports)
+
+    def estimate(self, tally: HashTally, items: Sequence[int]) -> NDArray[np.float64]:
+        """f̂ = (C − n/g)/(p − 1/g)."""
+        counts = support_counts(tally, items, self.mechanism.size)
+        return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
+
+    def judge(self, tally: HashTally, items: Sequence[int]) -> list[HeavyHitter]:
+        """Estimate, interval and p-value of given candidates."""
+        law = self.law(tally.count)
+        counts = support_counts(tally, items, self.mechanism.size)
+        return [law.hitter(item, int(count)) for item, count in zip(items, counts, strict=True)]
+
+    def find(self, tally: HashTally, tau: float) -> list[HeavyHitter]:
+        """Every item of the domain with f̂ > τ."""
+        estimates = self.estimate(tally, self.domain)
+        items = [self.domain[int(place)] for place in np.flatnonzero(estimates > tau)]
+        return above(self.judge(tally, items), tau)
+
+
+def law_of(mechanism: LocalHashing, reports: int) -> Support:
+    """Holders support their item with the odds of the truth, others with 1/g."""
+    return Support(reports, mechanism.response.keep / ONE, 1 / mechanism.size)
+
+
+def read_values(bodies: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Big-endian integers of up to four bytes, one a row."""
+    value = np.zeros(len(bodies), dtype=np.uint32)
+    for column in range(bodies.shape[1]):
+        value = (value << np.uint32(8)) | bodies[:, column]
+    return value

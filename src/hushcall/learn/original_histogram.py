@@ -1,0 +1,103 @@
+"""The server's half of the original succinct histogram (SH-Server), with its own frequency oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcall.learn import tally as files
+from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
+from hushcall.learn.decide import HeavyHitter, Support, above
+from hushcall.learn.learner import Reported, matrix, refuse
+from hushcall.learn.local_hashing import same_maker
+from hushcall.privacy.coins import ONE
+from hushcall.report.original_histogram import ROW_BYTES, OriginalHistogram, row_hash
+
+
+@dataclass(frozen=True)
+class OriginalTally:
+    """Sums per channel and position, and sums and counts per row of the oracle's projection."""
+
+    made_by: bytes
+    sums: NDArray[np.int32] = field(repr=False)
+    rows: NDArray[np.int32] = field(repr=False)
+    count: int
+
+    def merge(self, other: OriginalTally) -> OriginalTally:
+        """Both together: everything adds up."""
+        same_maker(self.made_by, other.made_by)
+        return OriginalTally(
+            self.made_by, self.sums + other.sums, self.rows + other.rows, self.count + other.count
+        )
+
+    def to_bytes(self) -> bytes:
+        """Versioned and checksummed."""
+        count = np.array([self.count], dtype=np.int64)
+        return files.pack(self.made_by, {"count": count, "rows": self.rows, "sums": self.sums})
+
+
+@dataclass(frozen=True)
+class OriginalHistogramLearner:
+    """The baseline's server. ``domain`` holds the items that exist."""
+
+    mechanism: OriginalHistogram
+    domain: range
+
+    @cached_property
+    def made_by(self) -> bytes:
+        """Names the parameters."""
+        return files.fingerprint(self.mechanism)
+
+    def tally(self, reports: Iterable[Reported]) -> OriginalTally:
+        """Sum up every channel and every row."""
+        chosen, plain = self.mechanism, [report for _, report in reports]
+        bodies = matrix(chosen, plain)
+        symbols, oracle = bodies[:, : chosen.total_channels], bodies[:, chosen.total_channels :].astype(np.int64)
+        rows, signs = oracle[:, 0] << 8 | oracle[:, 1], oracle[:, ROW_BYTES]
+        bad = bad_symbols(symbols, chosen.code.length, zero_allowed=False)
+        refuse(chosen, plain, bad | (rows >= chosen.rows) | (signs > 1))
+        seen = np.bincount(rows * 2 + signs, minlength=2 * chosen.rows).reshape(chosen.rows, 2)
+        by_row = (seen[:, 1] - seen[:, 0]).astype(np.int32)
+        return OriginalTally(self.made_by, channel_sums(symbols, chosen.code.length), by_row, len(plain))
+
+    def from_bytes(self, data: bytes) -> OriginalTally:
+        """Read a tally back."""
+        arrays = files.unpack(self.made_by, data)
+        sums, rows = (arrays[name].astype(np.int32) for name in ("sums", "rows"))
+        return OriginalTally(self.made_by, sums, rows, int(arrays["count"][0]))
+
+    def law(self, reports: int) -> Support:
+        """A report agrees with its holder's item with odds p = e^ε/(e^ε+1), with any other item with ½."""
+        return Support(reports, self.mechanism.randomiser.keep / ONE, 0.5)
+
+    def agreements(self, tally: OriginalTally, items: Sequence[int]) -> NDArray[np.int64]:
+        """C(x): reports whose sign is the sign of x in their row, (n + Σ_r S_r·Φ[r, x]) / 2."""
+        filled = np.flatnonzero(tally.rows)
+        hashes = [row_hash(self.mechanism.seed, int(row)) for row in filled]
+        a = np.array([h.a for h in hashes], dtype=np.uint64)
+        b = np.array([h.b for h in hashes], dtype=np.uint64)
+        sums = tally.rows[filled].astype(np.int64)
+        out = np.empty(len(items), dtype=np.int64)
+        for place, item in enumerate(items):
+            plus = (a * np.uint64(item) + b) >> np.uint64(63) == 1
+            out[place] = (tally.count + np.where(plus, sums, -sums).sum()) // 2
+        return out
+
+    def estimate(self, tally: OriginalTally, items: Sequence[int]) -> NDArray[np.float64]:
+        """f̂ = c·Σ_r S_r·Φ[r, x] = (C − n/2)/(p − ½)."""
+        counts = self.agreements(tally, items).astype(np.float64)
+        return np.asarray(self.law(tally.count).estimate(counts))
+
+    def candidates(self, tally: OriginalTally) -> list[int]:
+        """Γ before filtering."""
+        return decode_hard(tally.sums, self.mechanism.code, self.mechanism.item_bits, self.domain)
+
+    def find(self, tally: OriginalTally, tau: float) -> list[HeavyHitter]:
+        """The candidates whose estimate is above τ (or η·n, for the original's own threshold)."""
+        items, law = self.candidates(tally), self.law(tally.count)
+        counts = self.agreements(tally, items)
+        return above((law.hitter(i, int(c)) for i, c in zip(items, counts, strict=True)), tau)

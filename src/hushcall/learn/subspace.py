@@ -1,0 +1,191 @@
+"""The server's half of the subspace mechanism: b-bit reports come in, every number above the noise leaves.
+
+A report supports the affine subspace {x : A·x = y}. ``walsh`` counts C(x), the reports that support x, for all 2²⁴ suffixes at
+once: n·2^b + 24·2²⁴ steps instead of n·10⁷. C(x) of a number that nobody holds is exactly Binomial(n, 2^−b), so the
+decision needs no calibration (``decide``).
+
+Tallies come in two forms. *Sparse* keeps the reports, a few bytes each: what a bucket or a day is stored as. *Dense* keeps one
+integer per number: what shards of a large round add up. Either decodes to the same counts, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcall import checks
+from hushcall.learn import tally as files
+from hushcall.learn import walsh
+from hushcall.learn.decide import HeavyHitter, Rule, Support
+from hushcall.learn.learner import Reported, matrix, refuse
+from hushcall.learn.local_hashing import read_values, same_maker
+from hushcall.learn.theory import needed_support
+from hushcall.privacy.coins import ONE
+from hushcall.report.subspace import Subspace
+
+
+@dataclass(frozen=True)
+class SparseTally:
+    """The reports themselves: the matrix and the value of each."""
+
+    made_by: bytes
+    rows: NDArray[np.uint64] = field(repr=False)
+    values: NDArray[np.uint32] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        """n."""
+        return len(self.values)
+
+    def merge(self, other: SparseTally) -> SparseTally:
+        """Both together."""
+        same_maker(self.made_by, other.made_by)
+        return SparseTally(
+            self.made_by,
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.values, other.values]),
+        )
+
+    def to_bytes(self) -> bytes:
+        """In canonical order, versioned and checksummed."""
+        order = np.lexsort((self.values, *self.rows.T[::-1]))
+        return files.pack(self.made_by, {"rows": self.rows[order], "values": self.values[order]})
+
+
+@dataclass(frozen=True)
+class DenseTally:
+    """One integer per number: the Walsh spectrum of the counts, or, where that is cheaper, the counts themselves."""
+
+    made_by: bytes
+    cells: NDArray[np.int32] = field(repr=False)
+    count: int
+
+    def merge(self, other: DenseTally) -> DenseTally:
+        """Both together: the cells add up."""
+        same_maker(self.made_by, other.made_by)
+        return DenseTally(self.made_by, self.cells + other.cells, self.count + other.count)
+
+    def to_bytes(self) -> bytes:
+        """Versioned and checksummed."""
+        count = np.array([self.count], dtype=np.int64)
+        return files.pack(self.made_by, {"cells": self.cells, "count": count})
+
+
+@dataclass(frozen=True)
+class SubspaceLearner:
+    """The decoder of one bucket. ``buckets`` is how many are decided together: the error level covers all of them."""
+
+    mechanism: Subspace
+    domain: range
+    level: float = 1e-3
+    buckets: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("item_bits", self.mechanism.item_bits, 1, 28)
+        checks.whole("buckets", self.buckets, 1)
+
+    @cached_property
+    def made_by(self) -> bytes:
+        """Names the parameters."""
+        return files.fingerprint(self.mechanism)
+
+    def rule(self, tau: float) -> Rule:
+        """Family-wise over every number of every bucket."""
+        return Rule(tau, self.level, len(self.domain) * self.buckets)
+
+    def tally(self, reports: Iterable[Reported]) -> SparseTally:
+        """Collect the reports."""
+        return collect(self.mechanism, self.made_by, reports)
+
+    def from_bytes(self, data: bytes) -> SparseTally:
+        """Read a sparse tally back."""
+        arrays = files.unpack(self.made_by, data)
+        return SparseTally(self.made_by, arrays["rows"].astype(np.uint64), arrays["values"].astype(np.uint32))
+
+    def dense(self, tally: SparseTally) -> DenseTally:
+        """The dense form. Its kind depends on b alone, so that all shards of a round agree."""
+        cells = np.zeros(1 << self.mechanism.item_bits, dtype=np.int32)
+        add = walsh.count_members if self._counts_directly else walsh.accumulate
+        add(cells, tally.rows.astype(np.uint32), tally.values)
+        return DenseTally(self.made_by, cells, tally.count)
+
+    def dense_from_bytes(self, data: bytes) -> DenseTally:
+        """Read a dense tally back."""
+        arrays = files.unpack(self.made_by, data)
+        return DenseTally(self.made_by, arrays["cells"].astype(np.int32), int(arrays["count"][0]))
+
+    @property
+    def _counts_directly(self) -> bool:
+        return 2 * self.mechanism.bits > self.mechanism.item_bits
+
+    def support(self, tally: SparseTally | DenseTally) -> NDArray[np.int32]:
+        """C(x) of all 2^item_bits numbers."""
+        if isinstance(tally, SparseTally):
+            return walsh.support(tally.rows.astype(np.uint32), tally.values, self.mechanism.item_bits)
+        if self._counts_directly:
+            return tally.cells
+        counts = tally.cells.copy()
+        walsh.transform(counts)
+        counts >>= self.mechanism.bits
+        return counts
+
+    def law(self, reports: int) -> Support:
+        """p and q of the support."""
+        return law_of(self.mechanism, reports)
+
+    def estimate(self, tally: SparseTally | DenseTally, items: Sequence[int]) -> NDArray[np.float64]:
+        """f̂ = (C − n/g)/(p − 1/g)."""
+        if isinstance(tally, SparseTally):
+            counts = few_supports(tally, items)
+        else:
+            counts = self.support(tally)[np.asarray(items, dtype=np.int64)]
+        return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
+
+    def find(self, tally: SparseTally | DenseTally, tau: float = 0.0) -> list[HeavyHitter]:
+        """Every number of the domain that is significant and above τ, largest first."""
+        if tally.count == 0:
+            return []
+        rule, law = self.rule(tau), self.law(tally.count)
+        least = max(law.threshold(rule.level, rule.hypotheses), needed_support(law, tau))
+        counts = self.support(tally)
+        items = walsh.at_least(counts, least, self.domain.start, self.domain.stop)
+        return rule.decide(law.hitter(int(item), int(counts[item])) for item in items)
+
+    def candidates(self, tally: SparseTally | DenseTally, p_value: float) -> list[HeavyHitter]:
+        """Every number whose p-value is at most that: what a decision over many buckets starts from."""
+        law = self.law(tally.count)
+        counts = self.support(tally)
+        items = walsh.at_least(counts, law.threshold(p_value, 1), self.domain.start, self.domain.stop)
+        return [law.hitter(int(item), int(counts[item])) for item in items]
+
+
+def law_of(mechanism: Subspace, reports: int) -> Support:
+    """Holders support their number with the odds of the truth, others with exactly 2^−b."""
+    return Support(reports, mechanism.response.keep / ONE, 1 / mechanism.size)
+
+
+def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) -> SparseTally:
+    """Parse reports and expand their matrices."""
+    pairs = list(reports)
+    plain = [report for _, report in pairs]
+    values = read_values(matrix(mechanism, plain))
+    refuse(mechanism, plain, values >= mechanism.size)
+    rows = np.array(
+        [mechanism.rows(public) for public, _ in pairs], dtype=np.uint64
+    ).reshape(len(pairs), mechanism.bits)
+    return SparseTally(made_by, rows, values)
+
+
+def few_supports(tally: SparseTally, items: Sequence[int]) -> NDArray[np.int64]:
+    """C(x) of a few given numbers, without touching the rest of the domain."""
+    places = np.arange(tally.rows.shape[1], dtype=np.uint32)
+    out = np.empty(len(items), dtype=np.int64)
+    for place, item in enumerate(items):
+        parities = np.bitwise_count(tally.rows & np.uint64(item)).astype(np.uint32) & np.uint32(1)
+        hashed = (parities << places).sum(axis=1, dtype=np.uint32)
+        out[place] = np.count_nonzero(hashed == tally.values)
+    return out

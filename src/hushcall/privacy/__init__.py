@@ -1,0 +1,1 @@
+"""What privacy costs, exactly: sampling (coins), bounds on e^ε (exact), budgets (accounting), proof (audit)."""

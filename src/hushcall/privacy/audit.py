@@ -1,0 +1,197 @@
+"""Proof instead of promise: the running phone code comes in, the exact ε of its reports leaves.
+
+A report is made of independent draws (``Mechanism.draws``). The audit feeds the *real* ``privatise`` with chosen coins
+and finds, by bisection over all 2⁶⁴ values of a draw's word, exactly where the outcome changes. That gives the whole law of
+the draw in rational numbers, and the worst ratio of a report is the product of its draws' worst ratios:
+
+    e^ε = max over items v, v' of Π_draws max_z P(z|v)/P(z|v')
+
+Items are chosen so that every pattern of shared and different channels over the T rounds occurs. What the product rests on is
+checked too: each draw's coins touch no other byte, and neither the coins taken nor the length sent depend on the item.
+
+A law found this way is exact if every outcome of a draw occupies one interval of words, which is how all of our randomisers
+are built; :mod:`hushcall.privacy.blackbox` samples the same code without that assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from hushcall.privacy.coins import ONE, WORD_BYTES, seeded
+from hushcall.privacy.exact import exp_below, log
+from hushcall.report.mechanism import Draw, Mechanism
+from hushcall.report.wire import HEADER_BYTES
+
+Law = dict[bytes, int]
+"""Outcome → weight; the weights of one law add up to the same power of two for every item."""
+
+PUBLIC = bytes(range(32))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One audited randomiser: what it claims to cost, what it costs, and whether that is within the claim."""
+
+    randomiser: str
+    epsilon: float
+    claimed: float
+    exact: float
+    ok: bool
+    paper: float | None = None
+    why: str = ""
+
+
+@dataclass
+class Probe:
+    """One mechanism under the microscope: runs its real phone code on coins of our choice."""
+
+    mechanism: Mechanism
+    public: bytes = PUBLIC
+    hints: set[int] = field(default_factory=set)
+
+    def body(self, item: int, block: bytes) -> bytes:
+        """The report's body for these coins; complains if the phone takes another number of coins than it says."""
+        taken: list[int] = []
+
+        def source(count: int) -> bytes:
+            start = sum(taken)
+            taken.append(count)
+            return block[start : start + count].ljust(count, b"\0")
+
+        report = self.mechanism.privatise(item, self.public, source)
+        if sum(taken) != self.mechanism.coin_bytes:
+            raise Broken(f"takes {sum(taken)} coins where it says {self.mechanism.coin_bytes}")
+        if len(report) != HEADER_BYTES + self.mechanism.body_bytes:
+            raise Broken(f"sends {len(report) - HEADER_BYTES} bytes where it says {self.mechanism.body_bytes}")
+        return report[HEADER_BYTES:]
+
+    def law(self, item: int, draw: Draw) -> Law:
+        """The exact law of one draw for one item."""
+        law: Law = {}
+        base = bytearray(seeded(b"audit")(self.mechanism.coin_bytes))
+        for index in range(1 << draw.index_bits):
+            base[draw.index_at : draw.index_at + draw.index_bytes] = index.to_bytes(draw.index_bytes, "big")
+
+            def outcome(word: int) -> bytes:
+                base[draw.word_at : draw.word_at + WORD_BYTES] = word.to_bytes(WORD_BYTES, "big")
+                return self.body(item, bytes(base))[draw.out]
+
+            for value, weight in steps(outcome, self.hints):
+                law[value] = law.get(value, 0) + weight
+        return law
+
+    def check_independence(self, item: int, rounds: int = 3) -> None:
+        """Each draw's coins decide its own bytes and no others."""
+        draws, coins = self.mechanism.draws(), seeded(b"independence")
+        covered = sorted(place for draw in draws for place in range(draw.out.start, draw.out.stop))
+        if covered != list(range(self.mechanism.body_bytes)):
+            raise Broken("has bytes that no draw, or more than one, accounts for")
+        for _ in range(rounds):
+            block = bytearray(coins(self.mechanism.coin_bytes))
+            before = self.body(item, bytes(block))
+            for number, draw in enumerate(draws):
+                changed = bytearray(block)
+                changed[draw.word_at : draw.word_at + WORD_BYTES] = coins(WORD_BYTES)
+                if draw.index_bytes:
+                    changed[draw.index_at : draw.index_at + draw.index_bytes] = coins(draw.index_bytes)
+                after = self.body(item, bytes(changed))
+                rest = [i for i in range(len(before)) if not draw.out.start <= i < draw.out.stop]
+                if any(before[i] != after[i] for i in rest):
+                    raise Broken(f"lets the coins of draw {number} change other bytes of the report")
+
+
+class Broken(Exception):
+    """The code under audit does not even have the shape of a randomiser; the audit reports this as a finding."""
+
+
+def steps(outcome: Callable[[int], bytes], hints: set[int]) -> list[tuple[bytes, int]]:
+    """The pieces of a step function on 0 … 2⁶⁴−1, as (value, length), found by bisection.
+
+    ``hints`` are steps seen before: most laws share them, and a hint that is right costs two looks instead of 64. A hint that
+    is wrong costs two looks and does no harm.
+    """
+    seen = {0: outcome(0), ONE - 1: outcome(ONE - 1)}
+    for hint in hints:
+        for word in (hint - 1, hint):
+            seen[word] = outcome(word)
+    pieces: list[tuple[bytes, int]] = []
+    points = sorted(seen)
+    start = 0
+    stack = [(low, high) for low, high in zip(points, points[1:], strict=False)][::-1]
+    while stack:
+        low, high = stack.pop()
+        if seen[low] == seen[high]:
+            continue
+        if high - low == 1:
+            hints.add(high)
+            pieces.append((seen[low], high - start))
+            start = high
+        else:
+            middle = (low + high) // 2
+            seen[middle] = outcome(middle)
+            stack += [(middle, high), (low, middle)]
+    pieces.append((seen[ONE - 1], ONE - start))
+    return pieces
+
+
+def worst_ratio(probe: Probe, items: Sequence[int], draws: Iterable[Draw]) -> Fraction | None:
+    """max over ordered pairs of items of the product over draws of max_z P(z|v)/P(z|v'); None if unbounded."""
+    draws = list(draws)
+    laws = [[probe.law(item, draw) for draw in draws] for item in items]
+    worst = Fraction(1)
+    for first in laws:
+        for second in laws:
+            product = Fraction(1)
+            for mine, theirs in zip(first, second, strict=True):
+                if mine is theirs or mine == theirs:
+                    continue
+                if mine.keys() - theirs.keys():
+                    return None
+                product *= max(Fraction(weight, theirs[value]) for value, weight in mine.items())
+            worst = max(worst, product)
+    return worst
+
+
+def probe_items(mechanism: Mechanism) -> list[int]:
+    """Items that meet in every pattern of shared and different channels; elsewhere a spread of items."""
+    coins = seeded(b"items")
+    candidates = [int.from_bytes(coins(5), "big") & ((1 << mechanism.item_bits) - 1) for _ in range(400)]
+    hashes, channels = getattr(mechanism, "hashes", None), getattr(mechanism, "channels", 0)
+    if hashes is None:
+        return [0, (1 << mechanism.item_bits) - 1, *candidates[:3]]
+    bits, first = channels.bit_length() - 1, candidates[0]
+    patterns: dict[tuple[bool, ...], int] = {}
+    for item in candidates[1:]:
+        patterns.setdefault(tuple(h.bits(item, bits) == h.bits(first, bits) for h in hashes), item)
+    return [first, *patterns.values()]
+
+
+def examine(mechanism: Mechanism, *, epsilon: float, paper: float | None = None, name: str = "") -> Finding:
+    """Audit a whole report."""
+    probe, items = Probe(mechanism), probe_items(mechanism)
+    label, claimed = name or mechanism.name, mechanism.cost
+    try:
+        for item in items:
+            probe.check_independence(item)
+        ratio = worst_ratio(probe, items, mechanism.draws())
+    except Broken as reason:
+        return Finding(label, epsilon, float(claimed), float("inf"), ok=False, paper=paper, why=str(reason))
+    return _finding(label, epsilon, claimed, ratio, paper)
+
+
+def examine_round(mechanism: Mechanism, claimed: Fraction, *, epsilon: float, paper: float, name: str) -> Finding:
+    """Audit one round of a succinct histogram by itself: K channels, two of which a changed number touches."""
+    channels: int = getattr(mechanism, "channels", 0)
+    ratio = worst_ratio(Probe(mechanism), probe_items(mechanism), mechanism.draws()[:channels])
+    return _finding(name, epsilon, claimed, ratio, paper)
+
+
+def _finding(name: str, epsilon: float, claimed: Fraction, ratio: Fraction | None, paper: float | None) -> Finding:
+    if ratio is None:
+        why = "an outcome of one number is impossible for another"
+        return Finding(name, epsilon, float(claimed), float("inf"), ok=False, paper=paper, why=why)
+    ok = ratio <= exp_below(claimed)
+    why = "" if ok else "costs more than it claims"
+    return Finding(name, epsilon, float(claimed), log(ratio), ok=ok, paper=paper, why=why)

@@ -1,0 +1,74 @@
+"""The phone's dice: exact sampling from random bytes that somebody else supplies.
+
+Nothing here draws randomness by itself. A *byte source* is a function from a count to that many bytes:
+:func:`os_entropy` on a phone, :func:`seeded` in a simulation. Every randomiser of hushcall reads one block of
+a fixed size, whatever its input, cuts it into 64-bit words and compares each word with integer thresholds.
+No floating point takes part, so the true ε is a rational function of those integers (``privacy.audit``).
+
+>>> coins = seeded(b"example")
+>>> [uniform(word, 6) + 1 for word in words(coins(40))]
+[3, 5, 1, 2, 4]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hushcall.errors import InvalidParameter
+
+ByteSource: TypeAlias = Callable[[int], bytes]
+
+WORD_BITS = 64
+WORD_BYTES = 8
+ONE = 1 << WORD_BITS
+"""A probability is a whole number of 2⁻⁶⁴ths; this many make 1."""
+
+
+def os_entropy(count: int) -> bytes:
+    """The operating system's entropy: what a real phone uses, and nothing else."""
+    return os.urandom(count)
+
+
+@dataclass(slots=True)
+class seeded:  # noqa: N801  (used like a function: ``coins = seeded(b"…")``)
+    """A reproducible byte source for simulations and vectors: read number i is SHAKE-256(i ‖ seed).
+
+    i is written in 8 bytes, most significant first. A read of n bytes is the first n of that stream, and
+    counts as one read whatever its size.
+    """
+
+    seed: bytes
+    reads: int = field(default=0, init=False)
+
+    def __call__(self, count: int) -> bytes:
+        """The next ``count`` bytes."""
+        block = hashlib.shake_256(struct.pack(">Q", self.reads) + self.seed).digest(count)
+        self.reads += 1
+        return block
+
+
+def read(coins: ByteSource, count: int) -> bytes:
+    """Take ``count`` bytes; a source that runs dry is an error, never a shorter draw."""
+    block = coins(count)
+    if len(block) != count:
+        raise InvalidParameter("coins", f"return exactly {count} bytes", f"{len(block)} bytes")
+    return block
+
+
+def words(block: bytes) -> tuple[int, ...]:
+    """Cut a block into 64-bit words, most significant byte first."""
+    return struct.unpack(f">{len(block) // WORD_BYTES}Q", block)
+
+
+def uniform(word: int, size: int) -> int:
+    """One of 0 … size−1 from a word: exact for powers of two, off by at most size·2⁻⁶⁴ otherwise.
+
+    For public choices only (a dummy, a position among 2ᵏ). Where privacy depends on the odds, a randomiser
+    keeps its own integer weights.
+    """
+    return word * size >> WORD_BITS

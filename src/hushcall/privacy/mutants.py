@@ -1,0 +1,231 @@
+"""Randomisers that are broken on purpose: an audit that does not catch every one of them is worth nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hushcall.privacy.accounting import Accounting
+from hushcall.privacy.audit import Finding, examine
+from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read
+from hushcall.privacy.subjects import EPSILON_OLH, histogram
+from hushcall.report.local_hashing import LocalHashing
+from hushcall.report.mechanism import Mechanism
+from hushcall.report.randomisers import ChannelRandomiser, RandomisedResponse
+from hushcall.report.succinct_histogram import SuccinctHistogram
+from hushcall.report.wire import pack_channel, pack_value
+
+BUDGET = 8.8
+
+
+def _honest(budget: float = BUDGET) -> SuccinctHistogram:
+    return histogram("extended", budget, Accounting.PAPER)
+
+
+def _claiming(mechanism: SuccinctHistogram, epsilon_hh: float) -> SuccinctHistogram:
+    """The same phone code, claiming the cost of another budget."""
+    return replace(mechanism, round_epsilon=Fraction(epsilon_hh) / mechanism.rounds)
+
+
+def five_per_cent_more() -> Mechanism:
+    """Spends 5 % more on finding numbers than it says."""
+    return _claiming(_honest(BUDGET * 1.05), BUDGET)
+
+
+def budget_not_halved() -> Mechanism:
+    """Forgets that a changed number touches two channels: ε_HH/T for each instead of ε_HH/2T."""
+    return _claiming(_honest(2 * BUDGET), BUDGET)
+
+
+class _BiasedRandomiser(ChannelRandomiser):
+    __slots__ = ()
+
+    def draw(self, sign: int, word: int) -> int:
+        """On an empty channel, plus comes up three times as often as minus."""
+        if sign:
+            return super().draw(sign, word)
+        return 1 if word < self.noise * 3 // 2 else -1 if word < 2 * self.noise else 0
+
+
+class _ZerolessRandomiser(ChannelRandomiser):
+    __slots__ = ()
+
+    def draw(self, sign: int, word: int) -> int:
+        """A channel that holds something never sends a zero."""
+        return super().draw(sign, word) or (-sign if sign else 0)
+
+
+class _SilentRandomiser(ChannelRandomiser):
+    __slots__ = ()
+
+    def draw(self, sign: int, word: int) -> int:
+        """An empty channel never makes noise."""
+        return super().draw(sign, word) if sign else 0
+
+
+class _CoarseRandomiser(ChannelRandomiser):
+    __slots__ = ()
+
+    def draw(self, sign: int, word: int) -> int:
+        """Compares only 16 bits, so that thresholds round the wrong way."""
+        return super().draw(sign, word >> 48 << 48)
+
+
+def _with_randomiser(broken: type[ChannelRandomiser]) -> Mechanism:
+    honest = _honest()
+    odds = honest.randomiser
+    return replace(honest, randomiser=broken(odds.kind, odds.keep, odds.flip, odds.noise))
+
+
+def biased_coin() -> Mechanism:
+    """Noise that leans to one side."""
+    return _with_randomiser(_BiasedRandomiser)
+
+
+def no_zero_when_held() -> Mechanism:
+    """A zero proves that the channel is empty."""
+    return _with_randomiser(_ZerolessRandomiser)
+
+
+def silent_when_empty() -> Mechanism:
+    """Any other symbol proves that it is not."""
+    return _with_randomiser(_SilentRandomiser)
+
+
+def coarse_thresholds() -> Mechanism:
+    """A 16-bit generator behind 64-bit thresholds: off by a few parts in 10⁵."""
+    return _with_randomiser(_CoarseRandomiser)
+
+
+@dataclass(frozen=True)
+class _Leaking(SuccinctHistogram):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """On the channel that holds the number, the position is always even."""
+        block = bytearray(read(coins, self.coin_bytes))
+        for t, function in enumerate(self.hashes):
+            block[t * self.channels + function.bits(item, self.channels.bit_length() - 1)] &= 0xFE
+        return super().privatise(item, public, lambda _: bytes(block))
+
+
+@dataclass(frozen=True)
+class _SharedWord(SuccinctHistogram):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Draws one word and uses it for every channel."""
+        block = read(coins, self.coin_bytes)
+        total = self.total_channels
+        word = block[total : total + WORD_BYTES]
+        return super().privatise(item, public, lambda _: block[:total] + word * total + block[-WORD_BYTES:])
+
+
+@dataclass(frozen=True)
+class _TruthInRoundTwo(SuccinctHistogram):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """The last round is sent as it is, without noise."""
+        report = bytearray(super().privatise(item, public, coins))
+        last = (self.rounds - 1) * self.channels
+        mine = last + self.hashes[-1].bits(item, self.channels.bit_length() - 1)
+        for place in range(last, self.total_channels):
+            position = report[2 + place] & 63
+            sign = -1 if self.code.encode(item) >> position & 1 else 1
+            report[2 + place] = pack_channel(position, sign if place == mine else 0)
+        return bytes(report)
+
+
+@dataclass(frozen=True)
+class _ThriftyCoins(SuccinctHistogram):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Takes an extra coin for odd items: whoever sees the entropy pool drain learns a bit."""
+        coins(item & 1)
+        return super().privatise(item, public, coins)
+
+
+@dataclass(frozen=True)
+class _TellingLength(SuccinctHistogram):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Pads the reports of odd items."""
+        return super().privatise(item, public, coins) + bytes(item & 1)
+
+
+def _as(broken: type[SuccinctHistogram]) -> Mechanism:
+    honest = _honest()
+    return broken(
+        honest.rounds, honest.channels, honest.randomiser, honest.round_epsilon, honest.oracle, honest.seed
+    )
+
+
+def leaking_position() -> Mechanism:
+    """Where the symbol stands tells which channel holds the number."""
+    return _as(_Leaking)
+
+
+def shared_word() -> Mechanism:
+    """Channels that are not independent."""
+    return _as(_SharedWord)
+
+
+def truth_in_round_two() -> Mechanism:
+    """One round left in the clear."""
+    return _as(_TruthInRoundTwo)
+
+
+def thrifty_coins() -> Mechanism:
+    """Randomness consumed depends on the number."""
+    return _as(_ThriftyCoins)
+
+
+def telling_length() -> Mechanism:
+    """Length depends on the number."""
+    return _as(_TellingLength)
+
+
+@dataclass(frozen=True)
+class _NarrowHash(LocalHashing):
+    def respond(self, item: int, public: bytes, word: int) -> bytes:
+        """Hashes to g values but randomises over half as many."""
+        narrow = RandomisedResponse.of(self.epsilon, self.size // 2)
+        return pack_value(min(narrow.draw(self._hash(item), word), self.size - 1), self.size)
+
+    def _hash(self, item: int) -> int:
+        return item % self.size
+
+
+@dataclass(frozen=True)
+class _GenerousResponse(LocalHashing):
+    def respond(self, item: int, public: bytes, word: int) -> bytes:
+        """Keeps the truth one per cent more often than it may."""
+        return super().respond(item, public, max(word - ONE // 100, 0))
+
+
+def hash_of_the_wrong_width() -> Mechanism:
+    """Some values can only be the truth."""
+    return _NarrowHash(EPSILON_OLH)
+
+
+def generous_response() -> Mechanism:
+    """A threshold moved by one per cent."""
+    return _GenerousResponse(EPSILON_OLH)
+
+
+MUTANTS: tuple[Callable[[], Mechanism], ...] = (
+    five_per_cent_more,
+    budget_not_halved,
+    biased_coin,
+    no_zero_when_held,
+    silent_when_empty,
+    coarse_thresholds,
+    leaking_position,
+    shared_word,
+    truth_in_round_two,
+    thrifty_coins,
+    telling_length,
+    hash_of_the_wrong_width,
+    generous_response,
+)
+
+
+def mutant_findings() -> Iterator[Finding]:
+    """Each mutant under the same audit as the honest ones; all must come out ``ok=False``."""
+    for make in MUTANTS:
+        mutant = make()
+        yield examine(mutant, epsilon=float(mutant.cost), name=make.__name__.replace("_", " "))

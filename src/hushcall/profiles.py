@@ -1,0 +1,91 @@
+"""Named parameter sets with their reasons: an operator picks a name, ``hushcall plan`` shows what it buys.
+
+>>> PROFILES["balanced"].epsilon
+4.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushcall import checks
+from hushcall.errors import InvalidParameter
+
+TAU = 143
+"""The paper's smallest τ: U_{31,143} = 75 %."""
+EPSILON_OLH = 3.0
+"""What the paper sets aside for counting."""
+HISTOGRAMS = ("sh-basic", "sh-extended", "sh-tuned")
+SUBSPACES = ("subspace", "whole-number")
+MECHANISMS = (*SUBSPACES, *HISTOGRAMS, "sh-original")
+"""What a round can be run with. ``learn.comparators`` holds the rivals, for experiments."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything a round is run with, but for what follows from a bucket's size (K, b, the tuned odds).
+
+    ``epsilon`` is the whole budget of one report. A succinct histogram spends ``epsilon_olh`` of it on counting.
+    ``tau`` is the count above which a number is listed; for the histograms it is the gate too. ``level`` is the chance that anything
+    nobody reported is listed in a whole round (all numbers, all buckets together).
+    """
+
+    name: str
+    reason: str
+    mechanism: str
+    epsilon: float
+    tau: int
+    level: float = 1e-3
+    epsilon_olh: float = EPSILON_OLH
+    rounds: int = 2
+    least_channels: int = 64
+    list_size: int = 0  # candidates per channel that list decoding keeps; 0: the paper's hard decoder
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            raise InvalidParameter("mechanism", f"be one of {', '.join(MECHANISMS)}", self.mechanism)
+        checks.positive("epsilon", self.epsilon)
+        checks.whole("tau", self.tau, 0)
+        checks.probability("level", self.level)
+        checks.whole("T", self.rounds, 1, 64)
+        checks.power_of_two("K", self.least_channels, 1 << 16)
+        checks.whole("list_size", self.list_size, 0, 10_000)
+        if self.mechanism in HISTOGRAMS:
+            checks.positive("epsilon_olh", self.epsilon_olh)
+            if self.epsilon <= self.epsilon_olh:
+                rule = f"exceed epsilon_olh ({self.epsilon_olh:g}), which is part of it"
+                raise InvalidParameter("epsilon", rule, self.epsilon)
+
+    @property
+    def epsilon_hh(self) -> float:
+        """What is left for finding numbers."""
+        return round(self.epsilon - self.epsilon_olh, 12)
+
+    @property
+    def in_the_clear(self) -> str:
+        """What of a number travels unprotected."""
+        return "the area code" if self.mechanism not in ("whole-number", "sh-original") else "nothing"
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("paper", "the paper's protocol: modified SH, extended randomiser, 8.8 + 3", "sh-extended", 11.8, TAU),
+        Profile("strong", "little can be learnt about anyone: for many users and large spammers", "subspace", 2.0, 10),
+        Profile("balanced", "finds what the paper finds and much more, at a third of its ε", "subspace", 4.0, 10),
+        Profile("sensitive", "finds numbers with a dozen reports a day", "subspace", 8.0, 10),
+        Profile("strong-whole", "as strong, and the area code is protected too", "whole-number", 2.0, 10),
+        Profile("balanced-whole", "as balanced, and the area code is protected too", "whole-number", 4.0, 10),
+        Profile("sensitive-whole", "as sensitive, and the area code is protected too", "whole-number", 8.0, 10),
+        Profile("cheapest", "for tests only: no privacy to speak of", "subspace", 16.0, 1),
+    )
+}
+DEFAULT = PROFILES["balanced"]
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of that name, or an error that lists them."""
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise InvalidParameter("profile", f"be one of {', '.join(PROFILES)}", name) from None

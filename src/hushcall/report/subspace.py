@@ -1,0 +1,118 @@
+"""The phone's half of the subspace mechanism (ours): a number comes in, b randomised bits of a linear hash leave.
+
+The public seed selects A, a b × ℓ matrix over GF(2). The phone computes y = A·x, and sends y through randomised response over
+all 2^b values. That is local hashing with a *linear* hash: a report supports the affine subspace {x : A·x = y}, and a server can
+count the support of every number that exists at once (``learn.subspace``), so one report both finds and counts.
+
+Guarantee: ε-LDP for every A, by itself: p/q of the response is at most e^ε whatever the hash, so a malicious server gains nothing
+by choosing seeds. Because A·(x ⊕ x') is uniform for x ≠ x', any other number is supported with probability exactly 2^−b.
+
+>>> Subspace(4.0, 8).rows(bytes(32))[:2]
+(4945619, 14590369)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from hushcall import checks
+from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
+from hushcall.privacy.exact import epsilon_value
+from hushcall.report.hashing import SEED_BYTES
+from hushcall.report.mechanism import Draw, check_item
+from hushcall.report.randomisers import RandomisedResponse
+from hushcall.report.wire import Kind, pack_value, seal, unpack_value, unseal, value_bytes
+
+MOST_BITS = 24
+ROW_BYTES = 5
+_LABEL = b"hushcall/1/rows"
+
+
+def expand_rows(public: bytes, count: int, item_bits: int) -> tuple[int, ...]:
+    """The rows of A: SHAKE-256(label ‖ public), five bytes a row, most significant first, cut to item_bits.
+
+    A shorter matrix is a prefix of a longer one with the same seed.
+    """
+    stream = hashlib.shake_256(_LABEL + public).digest(ROW_BYTES * count)
+    mask = (1 << item_bits) - 1
+    return tuple(
+        int.from_bytes(stream[at : at + ROW_BYTES], "big") & mask for at in range(0, len(stream), ROW_BYTES)
+    )
+
+
+def linear_hash(rows: tuple[int, ...], item: int) -> int:
+    """A·x: bit i is the parity of rows[i] & x."""
+    return sum(((row & item).bit_count() & 1) << place for place, row in enumerate(rows))
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """ε and b. Items are suffixes (24 bits); :class:`WholeNumber` protects the area code too."""
+
+    epsilon: float
+    bits: int
+    item_bits: int = 24
+    name = "subspace"
+    kind = Kind.SUBSPACE
+
+    def __post_init__(self) -> None:
+        epsilon_value("epsilon", self.epsilon)
+        checks.whole("bits", self.bits, 1, MOST_BITS)
+        checks.whole("item_bits", self.item_bits, 1, 8 * ROW_BYTES)
+
+    @property
+    def cost(self) -> Fraction:
+        """ε, exactly: one randomised response."""
+        return Fraction(self.epsilon)
+
+    @property
+    def size(self) -> int:
+        """g = 2^b."""
+        return 1 << self.bits
+
+    @property
+    def coin_bytes(self) -> int:
+        """One word."""
+        return WORD_BYTES
+
+    @property
+    def body_bytes(self) -> int:
+        """b bits in whole bytes."""
+        return value_bytes(self.size)
+
+    @cached_property
+    def response(self) -> RandomisedResponse:
+        """The odds."""
+        return RandomisedResponse.of(self.epsilon, self.size)
+
+    def rows(self, public: bytes) -> tuple[int, ...]:
+        """A."""
+        checks.length("public", public, SEED_BYTES)
+        return expand_rows(public, self.bits, self.item_bits)
+
+    def draws(self) -> tuple[Draw, ...]:
+        """The whole report is one draw."""
+        return (Draw(word_at=0, out=slice(0, self.body_bytes)),)
+
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """A report of ``item``."""
+        check_item(item, self.item_bits)
+        hashed = linear_hash(self.rows(public), item)
+        word = int.from_bytes(read(coins, WORD_BYTES), "big")
+        return seal(self.kind, pack_value(self.response.draw(hashed, word), self.size))
+
+    def parse(self, report: bytes) -> int:
+        """The value that a report holds, strictly."""
+        return unpack_value("hash value", unseal(self.kind, self.body_bytes, report), self.size)
+
+
+@dataclass(frozen=True)
+class WholeNumber(Subspace):
+    """Nothing in the clear: the item is (index of the area code) · 2²⁴ + suffix, 33 bits, under one ε."""
+
+    item_bits: int = 33
+    name = "whole-number"
+    kind = Kind.WHOLE_NUMBER

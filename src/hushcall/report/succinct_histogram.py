@@ -1,0 +1,191 @@
+"""The phone's half of the paper's protocol (modified SH-Client): a suffix comes in, T·K noisy symbols leave.
+
+In each of T rounds the suffix belongs to one of K channels, H_t(suffix). On that channel the phone sends one
+randomised bit of the suffix's codeword, at a random position; on every other channel the randomised version of
+nothing. A channel where many phones agree spells out their number. One OLH report for the frequency goes along.
+
+Guarantee: a changed suffix changes at most two channels of a round, so a report costs T · cost(round) + ε_OLH
+(Ucci et al., Theorem 1; ``privacy.accounting`` has both the paper's and the exact cost of a round).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from hushcall import checks
+from hushcall.errors import InvalidParameter
+from hushcall.privacy.accounting import Accounting, channel_epsilon, round_cost
+from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, words
+from hushcall.report import randomisers
+from hushcall.report.codes import RM_3_5, ExtendedHamming
+from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
+from hushcall.report.local_hashing import LocalHashing
+from hushcall.report.mechanism import Draw, check_item
+from hushcall.report.randomisers import ChannelRandomiser
+from hushcall.report.wire import Kind, pack_channel, seal, unpack_channel, unpack_value, unseal
+
+MOST_CHANNELS = 1 << 16
+MOST_ROUNDS = 64
+
+
+def channel_hashes(seed: bytes, rounds: int) -> tuple[MultiplyShift, ...]:
+    """H₁ … H_T: one pairwise independent function per round, from the seed that a bucket's round publishes."""
+    return tuple(MultiplyShift.from_seed(derive("channel", seed, bytes([t]))) for t in range(rounds))
+
+
+def channel_symbols(
+    item: int,
+    hashes: tuple[MultiplyShift, ...],
+    channels: int,
+    randomiser: ChannelRandomiser,
+    code: ExtendedHamming,
+    block: bytes,
+) -> bytes:
+    """T·K bytes, one per channel. ``block`` holds T·K position bytes, then T·K words.
+
+    Every channel takes its own position and its own word, so the coins used do not depend on the item.
+    """
+    total = len(hashes) * channels
+    positions, draws, mask = block[:total], words(block[total:]), code.length - 1
+    codeword, bits = code.encode(item), channels.bit_length() - 1
+    mine = {t * channels + h.bits(item, bits) for t, h in enumerate(hashes)}
+    out = bytearray(total)
+    for place in range(total):
+        position = positions[place] & mask
+        sign = (-1 if codeword >> position & 1 else 1) if place in mine else 0
+        out[place] = pack_channel(position, randomiser.draw(sign, draws[place]))
+    return bytes(out)
+
+
+@dataclass(frozen=True)
+class SuccinctHistogram:
+    """The public parameters of one bucket's round. :meth:`with_budget` makes them from ε_HH and ε_OLH."""
+
+    rounds: int
+    channels: int
+    randomiser: ChannelRandomiser
+    round_epsilon: Fraction
+    oracle: LocalHashing
+    seed: bytes
+    item_bits: int = 24
+    kind = Kind.SUCCINCT_HISTOGRAM
+    code = RM_3_5
+
+    def __post_init__(self) -> None:
+        checks.whole("T", self.rounds, 1, MOST_ROUNDS)
+        checks.power_of_two("K", self.channels, MOST_CHANNELS)
+        checks.length("seed", self.seed, SEED_BYTES)
+        checks.whole("item_bits", self.item_bits, 1, self.code.message_bits)
+
+    @classmethod
+    def with_budget(
+        cls,
+        kind: str,
+        epsilon_hh: float,
+        epsilon_olh: float,
+        *,
+        rounds: int = 2,
+        channels: int = 8,
+        seed: bytes = bytes(SEED_BYTES),
+        accounting: Accounting = Accounting.PAPER,
+        keep: int | None = None,
+    ) -> SuccinctHistogram:
+        """The parameters that spend ε_HH on finding numbers and ε_OLH on counting them.
+
+        ``kind`` is basic, extended or tuned. Under the paper's accounting a channel gets ε_HH/2T; under the exact
+        one the basic randomiser gets twice that, since its round really costs ε and not 2ε. ``keep`` is for tuned:
+        the weight out of 2⁶⁴ that the server picked (``learn.theory.best_keep``).
+        """
+        checks.whole("T", rounds, 1, MOST_ROUNDS)
+        budget = checks_epsilon(epsilon_hh)
+        if kind == "tuned":
+            if keep is None:
+                raise InvalidParameter("keep", "be given for the tuned randomiser", keep)
+            randomiser = randomisers.tuned(budget / rounds, keep)
+            spent = budget / rounds
+        elif kind in ("basic", "extended"):
+            epsilon = channel_epsilon(kind, budget, rounds, accounting)
+            randomiser = getattr(randomisers, kind)(epsilon)
+            spent = round_cost(kind, epsilon, Accounting.EXACT)
+        else:
+            raise InvalidParameter("randomiser", "be basic, extended or tuned", kind)
+        return cls(rounds, channels, randomiser, spent, LocalHashing(epsilon_olh), seed)
+
+    @property
+    def name(self) -> str:
+        """``sh-extended`` and so on."""
+        return f"sh-{self.randomiser.kind}"
+
+    @property
+    def cost(self) -> Fraction:
+        """T rounds at their exact cost, and the frequency report."""
+        return self.rounds * self.round_epsilon + self.oracle.cost
+
+    @property
+    def total_channels(self) -> int:
+        """T·K."""
+        return self.rounds * self.channels
+
+    @property
+    def coin_bytes(self) -> int:
+        """A position byte and a word per channel, and one word for OLH."""
+        return self.total_channels * (1 + WORD_BYTES) + self.oracle.coin_bytes
+
+    @property
+    def body_bytes(self) -> int:
+        """A byte per channel, and OLH's value."""
+        return self.total_channels + self.oracle.body_bytes
+
+    @cached_property
+    def hashes(self) -> tuple[MultiplyShift, ...]:
+        """The channel hash of each round."""
+        return channel_hashes(self.seed, self.rounds)
+
+    def draws(self) -> tuple[Draw, ...]:
+        """One per channel, and one for OLH."""
+        return channel_draws(self.total_channels, self.code) + (
+            Draw(self.coin_bytes - WORD_BYTES, slice(self.total_channels, self.body_bytes)),
+        )
+
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """A report of ``item``, a suffix."""
+        check_item(item, self.item_bits)
+        block = read(coins, self.coin_bytes)
+        symbols = channel_symbols(
+            item, self.hashes, self.channels, self.randomiser, self.code, block[:-WORD_BYTES]
+        )
+        word = int.from_bytes(block[-WORD_BYTES:], "big")
+        return seal(self.kind, symbols + self.oracle.respond(item, public, word))
+
+    def parse(self, report: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
+        """((position, symbol) per channel, OLH's value), strictly."""
+        body = unseal(self.kind, self.body_bytes, report)
+        return (
+            parse_channels(body[: self.total_channels], self.randomiser, self.code),
+            unpack_value("hash value", body[self.total_channels :], self.oracle.size),
+        )
+
+
+def channel_draws(total: int, code: ExtendedHamming) -> tuple[Draw, ...]:
+    """Where the coins of each channel lie in the block of :func:`channel_symbols`."""
+    return tuple(
+        Draw(total + place * WORD_BYTES, slice(place, place + 1), place, 1, code.order) for place in range(total)
+    )
+
+
+def parse_channels(
+    body: bytes, randomiser: ChannelRandomiser, code: ExtendedHamming
+) -> tuple[tuple[int, int], ...]:
+    """(position, symbol) of every channel."""
+    zero = randomiser.kind != "basic"
+    return tuple(
+        unpack_channel(place, byte, code.length, zero_allowed=zero) for place, byte in enumerate(body)
+    )
+
+
+def checks_epsilon(epsilon_hh: float) -> Fraction:
+    """ε_HH, checked under its own name."""
+    checks.positive("epsilon_hh", epsilon_hh)
+    return Fraction(epsilon_hh)

@@ -1,0 +1,107 @@
+"""The tour: one whole round in memory, from the calls that phones got to the numbers that a blocklist would hold.
+
+Phone code and server code are the real ones; only the network, the clock and the disk are missing. A round is
+
+    announce → gate → privatise → tally → decode and decide
+
+and each step below is one line of that. Randomness comes in as ``coins``: the same coins give the same round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hushcall.learn.decide import HeavyHitter
+from hushcall.learn.learner import Learner, Reported
+from hushcall.learn.opening import open_bucket
+from hushcall.numbers import NANP, Number, NumberingPlan
+from hushcall.privacy.coins import ByteSource
+from hushcall.profiles import DEFAULT, Profile
+from hushcall.report.hashing import SEED_BYTES, derive
+from hushcall.report.mechanism import report_bytes
+
+WHOLE = 0
+"""The one bucket of a round in which nothing travels in the clear."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A number that the round found, with what is known about it."""
+
+    number: Number
+    hitter: HeavyHitter
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round leaves behind. ``sizes`` and ``skipped`` are by bucket, ``spent`` is ε by phone."""
+
+    listed: tuple[Listed, ...]
+    sizes: dict[int, int]
+    skipped: frozenset[int]
+    spent: tuple[float, ...]
+    report_bytes: dict[int, int]
+
+
+def run_round(
+    calls: Sequence[Number | None],
+    coins: ByteSource,
+    profile: Profile = DEFAULT,
+    plan: NumberingPlan = NANP,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Round:
+    """Run a round in which phone i had ``calls[i]`` from an unknown number, or None and sends a dummy."""
+    # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
+    numbers = [plan.dummy(coins) if call is None else call for call in calls]
+    buckets = [WHOLE if profile.in_the_clear == "nothing" else number.area for number in numbers]
+    sizes = dict(sorted(Counter(buckets).items()))
+
+    # Gate: which buckets are worth a budget, and with which parameters.
+    round_seed = coins(SEED_BYTES)
+    learners: dict[int, Learner[Any] | None] = {}
+    for area, size in sizes.items():
+        seed = derive("bucket", round_seed, area.to_bytes(4, "big"))
+        learners[area] = open_bucket(profile, plan, size, seed, buckets=len(sizes))
+
+    # Collect: each phone whose bucket runs privatises its number and spends its ε; the others send nothing.
+    reports: dict[int, list[Reported]] = {area: [] for area in sizes}
+    spent = [0.0] * len(numbers)
+    for phone, (number, area) in enumerate(zip(numbers, buckets, strict=True)):
+        if learner := learners[area]:
+            public = derive("report", round_seed, coins(16))
+            report = learner.mechanism.privatise(_item(number, profile, plan), public, coins)
+            reports[area].append((public, report))
+            spent[phone] = float(learner.mechanism.cost)
+        progress("collect", phone + 1, len(numbers))
+
+    # Learn: tally, decode, decide, one bucket after the other.
+    listed: list[Listed] = []
+    running = {area: learner for area, learner in learners.items() if learner}
+    for done, (area, learner) in enumerate(running.items(), 1):
+        tally = learner.tally(reports[area])
+        found = learner.find(tally, profile.tau)
+        listed += [Listed(_number(hitter.item, area, profile, plan), hitter) for hitter in found]
+        progress("decode", done, len(running))
+
+    listed.sort(key=lambda entry: (-entry.hitter.estimate, entry.number))
+    weights = {area: report_bytes(learner.mechanism) for area, learner in running.items()}
+    return Round(tuple(listed), sizes, frozenset(sizes) - frozenset(running), tuple(spent), weights)
+
+
+def _item(number: Number, profile: Profile, plan: NumberingPlan) -> int:
+    """What of a number goes through the randomiser."""
+    if profile.mechanism == "whole-number":
+        return plan.area_index[number.area] << plan.suffix_bits | number.suffix
+    return number.national if profile.mechanism == "sh-original" else number.suffix
+
+
+def _number(item: int, area: int, profile: Profile, plan: NumberingPlan) -> Number:
+    """The inverse of :func:`_item`."""
+    if profile.mechanism == "whole-number":
+        return plan.number(plan.area_codes[item >> plan.suffix_bits], item & ((1 << plan.suffix_bits) - 1))
+    if profile.mechanism == "sh-original":
+        return plan.number(item // plan.suffixes, item % plan.suffixes)
+    return plan.number(area, item)
