@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hushcall import checks
+from hushcall.errors import InvalidParameter
 
 _DIGITS = 60  # 2⁶⁴ has 20 digits: forty to spare
 MOST_EPSILON = 40.0
@@ -22,7 +23,7 @@ def epsilon_value(field: str, epsilon: float | Fraction) -> Fraction:
     """The exact value of an ε that was given as a float or a fraction."""
     checks.positive(field, epsilon)
     if epsilon > MOST_EPSILON:
-        raise checks.InvalidParameter(field, f"be at most {MOST_EPSILON:g}", epsilon)
+        raise InvalidParameter(field, f"be at most {MOST_EPSILON:g}", epsilon)
     return Fraction(epsilon)
 
 

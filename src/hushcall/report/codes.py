@@ -60,8 +60,7 @@ class ExtendedHamming:
     def columns(self) -> tuple[int, ...]:
         """Column i of the generator matrix: bit i of the codeword of x is the parity of ``columns[i] & x``."""
         return tuple(
-            sum((base >> place & 1) << bit for bit, base in enumerate(self._bases))
-            for place in range(self.length)
+            sum((base >> place & 1) << bit for bit, base in enumerate(self._bases)) for place in range(self.length)
         )
 
     def encode(self, message: int) -> int:

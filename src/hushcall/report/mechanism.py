@@ -62,6 +62,6 @@ def report_bytes(mechanism: Mechanism) -> int:
 
 
 def check_item(item: int, bits: int) -> None:
-    """An item that does not fit would silently be another one: refuse it. (The message does not repeat it.)"""
+    """An item that does not fit would silently be another one: refuse it, without repeating it."""
     if type(item) is not int or item < 0 or item >> bits:
         raise InvalidParameter("item", f"be a whole number of at most {bits} bits", type(item).__name__)

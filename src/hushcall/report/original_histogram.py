@@ -3,9 +3,9 @@
 No buckets: the item is a whole ten-digit number in 34 bits (or a suffix in 24). Every report goes to all T·K
 channels through the basic randomiser, plus one report to the protocol's own frequency oracle, each at ε/(2T+1).
 
-The oracle (Bassily and Smith 2015, Algorithm 1 with a random projection): a public matrix of ``rows`` × items with entries
-±1; the phone draws a row and sends its item's sign there through the basic randomiser. The paper's text uses the
-*codeword* in place of the projection; codewords of a code with distance 4 are far from orthogonal, so that estimate
+The oracle (Bassily and Smith 2015, Algorithm 1 with a random projection): a public matrix of ``rows`` × items with
+entries ±1; the phone draws a row and sends its item's sign there through the basic randomiser. The paper's text uses
+the *codeword* in place of the projection; codewords of a code with distance 4 are far from orthogonal, so that estimate
 is biased by every similar number (``docs/paper-notes.md``, and a test). The algorithm in the paper also sends this
 report inside the loop over t: at ε/(2T+1) the budget has room for one, so one is sent.
 
@@ -19,6 +19,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from hushcall import checks
+from hushcall.errors import WrongSymbol
 from hushcall.privacy.accounting import Accounting, round_cost
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
@@ -36,7 +37,6 @@ from hushcall.report.succinct_histogram import (
     parse_channels,
 )
 from hushcall.report.wire import Kind, seal, unseal
-from hushcall.errors import WrongSymbol
 
 ROW_BYTES = 2
 

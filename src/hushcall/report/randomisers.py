@@ -42,7 +42,7 @@ class ChannelRandomiser:
 
     @property
     def scale(self) -> float:
-        """c = 1/(p − q)."""
+        """C = 1/(p − q)."""
         return ONE / (self.keep - self.flip)
 
     @property

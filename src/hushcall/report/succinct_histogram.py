@@ -99,7 +99,7 @@ class SuccinctHistogram:
         the weight out of 2⁶⁴ that the server picked (``learn.theory.best_keep``).
         """
         checks.whole("T", rounds, 1, MOST_ROUNDS)
-        budget = checks_epsilon(epsilon_hh)
+        budget = _exact_budget(epsilon_hh)
         if kind == "tuned":
             if keep is None:
                 raise InvalidParameter("keep", "be given for the tuned randomiser", keep)
@@ -145,17 +145,14 @@ class SuccinctHistogram:
 
     def draws(self) -> tuple[Draw, ...]:
         """One per channel, and one for OLH."""
-        return channel_draws(self.total_channels, self.code) + (
-            Draw(self.coin_bytes - WORD_BYTES, slice(self.total_channels, self.body_bytes)),
-        )
+        oracle = Draw(self.coin_bytes - WORD_BYTES, slice(self.total_channels, self.body_bytes))
+        return (*channel_draws(self.total_channels, self.code), oracle)
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
         """A report of ``item``, a suffix."""
         check_item(item, self.item_bits)
         block = read(coins, self.coin_bytes)
-        symbols = channel_symbols(
-            item, self.hashes, self.channels, self.randomiser, self.code, block[:-WORD_BYTES]
-        )
+        symbols = channel_symbols(item, self.hashes, self.channels, self.randomiser, self.code, block[:-WORD_BYTES])
         word = int.from_bytes(block[-WORD_BYTES:], "big")
         return seal(self.kind, symbols + self.oracle.respond(item, public, word))
 
@@ -175,17 +172,13 @@ def channel_draws(total: int, code: ExtendedHamming) -> tuple[Draw, ...]:
     )
 
 
-def parse_channels(
-    body: bytes, randomiser: ChannelRandomiser, code: ExtendedHamming
-) -> tuple[tuple[int, int], ...]:
+def parse_channels(body: bytes, randomiser: ChannelRandomiser, code: ExtendedHamming) -> tuple[tuple[int, int], ...]:
     """(position, symbol) of every channel."""
     zero = randomiser.kind != "basic"
-    return tuple(
-        unpack_channel(place, byte, code.length, zero_allowed=zero) for place, byte in enumerate(body)
-    )
+    return tuple(unpack_channel(place, byte, code.length, zero_allowed=zero) for place, byte in enumerate(body))
 
 
-def checks_epsilon(epsilon_hh: float) -> Fraction:
+def _exact_budget(epsilon_hh: float) -> Fraction:
     """ε_HH, checked under its own name."""
     checks.positive("epsilon_hh", epsilon_hh)
     return Fraction(epsilon_hh)
