@@ -10,9 +10,7 @@ from hushcall.report.codes import ExtendedHamming
 _SIGNS = np.array([0, 1, -1, 0], dtype=np.int32)
 
 
-def bad_symbols(
-    symbols: NDArray[np.uint8], length: int, *, zero_allowed: bool
-) -> NDArray[np.bool_]:
+def bad_symbols(symbols: NDArray[np.uint8], length: int, *, zero_allowed: bool) -> NDArray[np.bool_]:
     """Which reports (rows) hold a byte that no honest phone sends."""
     code = symbols >> 6
     bad = (code == 3) | ((symbols & 63) >= length)
@@ -30,9 +28,7 @@ def channel_sums(symbols: NDArray[np.uint8], length: int) -> NDArray[np.int32]:
     return np.asarray(seen[:, 1, :length] - seen[:, 2, :length], dtype=np.int32)
 
 
-def decode_hard(
-    sums: NDArray[np.int32], code: ExtendedHamming, item_bits: int, domain: range
-) -> list[int]:
+def decode_hard(sums: NDArray[np.int32], code: ExtendedHamming, item_bits: int, domain: range) -> list[int]:
     """The paper's decoder: round every sum to a bit (z̄ ≥ 0 is a plus), repair one error, keep what is a valid item.
 
     A plus is a 0 and a minus a 1, x_r = (−1)^bit/√m: the paper leaves the choice open, and as valid suffixes have a few

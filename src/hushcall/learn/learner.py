@@ -70,7 +70,7 @@ def matrix(mechanism: Any, reports: Sequence[bytes]) -> NDArray[np.uint8]:
 
 def refuse(mechanism: Any, reports: Sequence[bytes], bad: NDArray[np.bool_]) -> None:
     """Raise the parser's error for the first report that a fast check found bad."""
-    for place in np.flatnonzero(bad):
+    for place in np.flatnonzero(bad).tolist():
         mechanism.parse(reports[place])
         raise InvalidReport("report", "pass the fast check and the parser alike", reports[place])
 

@@ -31,7 +31,7 @@ class HashTally:
 
     @property
     def count(self) -> int:
-        """n."""
+        """N."""
         return len(self.values)
 
     def merge(self, other: HashTally) -> HashTally:
@@ -92,12 +92,10 @@ class LocalHashingLearner:
     def from_bytes(self, data: bytes) -> HashTally:
         """Read a tally back."""
         arrays = files.unpack(self.made_by, data)
-        return HashTally(
-            self.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32)
-        )
+        return HashTally(self.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
 
     def law(self, reports: int) -> Support:
-        """p and q of the estimate."""
+        """P and q of the estimate."""
         return law_of(self.mechanism, reports)
 
     def estimate(self, tally: HashTally, items: Sequence[int]) -> NDArray[np.float64]:

@@ -30,9 +30,7 @@ class OriginalTally:
     def merge(self, other: OriginalTally) -> OriginalTally:
         """Both together: everything adds up."""
         same_maker(self.made_by, other.made_by)
-        return OriginalTally(
-            self.made_by, self.sums + other.sums, self.rows + other.rows, self.count + other.count
-        )
+        return OriginalTally(self.made_by, self.sums + other.sums, self.rows + other.rows, self.count + other.count)
 
     def to_bytes(self) -> bytes:
         """Versioned and checksummed."""
@@ -56,7 +54,10 @@ class OriginalHistogramLearner:
         """Sum up every channel and every row."""
         chosen, plain = self.mechanism, [report for _, report in reports]
         bodies = matrix(chosen, plain)
-        symbols, oracle = bodies[:, : chosen.total_channels], bodies[:, chosen.total_channels :].astype(np.int64)
+        symbols, oracle = (
+            bodies[:, : chosen.total_channels],
+            bodies[:, chosen.total_channels :].astype(np.int64),
+        )
         rows, signs = oracle[:, 0] << 8 | oracle[:, 1], oracle[:, ROW_BYTES]
         bad = bad_symbols(symbols, chosen.code.length, zero_allowed=False)
         refuse(chosen, plain, bad | (rows >= chosen.rows) | (signs > 1))

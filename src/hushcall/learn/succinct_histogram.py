@@ -28,7 +28,7 @@ class HistogramTally:
 
     @property
     def count(self) -> int:
-        """n."""
+        """N."""
         return self.oracle.count
 
     def merge(self, other: HistogramTally) -> HistogramTally:
@@ -73,9 +73,7 @@ class SuccinctHistogramLearner:
     def from_bytes(self, data: bytes) -> HistogramTally:
         """Read a tally back."""
         arrays = files.unpack(self.made_by, data)
-        oracle = HashTally(
-            self.oracle.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32)
-        )
+        oracle = HashTally(self.oracle.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
         return HistogramTally(self.made_by, arrays["sums"].astype(np.int32), oracle)
 
     def estimate(self, tally: HistogramTally, items: Sequence[int]) -> NDArray[np.float64]:
@@ -87,9 +85,7 @@ class SuccinctHistogramLearner:
         chosen = self.mechanism
         if not self.list_size:
             return decode_hard(tally.sums, chosen.code, chosen.item_bits, self.domain)
-        return decode_list(
-            tally.sums, chosen.hashes, chosen.code, chosen.item_bits, self.domain, self.list_size
-        )
+        return decode_list(tally.sums, chosen.hashes, chosen.code, chosen.item_bits, self.domain, self.list_size)
 
     def find(self, tally: HistogramTally, tau: float) -> list[HeavyHitter]:
         """The candidates whose OLH estimate is above τ (the paper uses τ, since η is far below it)."""

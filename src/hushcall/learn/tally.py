@@ -2,9 +2,9 @@
 
 Tallies are a commutative monoid: they merge in any order, and equal tallies have equal bytes.
 
-Layout: ``HCT1`` · 32 bytes, which mechanism and parameters made it · one array after the other, each as name length (1),
-name, dtype length (1), dtype, dimensions (1), sizes (8 each), data · SHA-256 of everything before. Integers are most
-significant byte first; array data is little-endian, in C order.
+Layout: ``HCT1`` · 32 bytes, which mechanism and parameters made it · one array after the other, each as name length
+(1), name, dtype length (1), dtype, dimensions (1), sizes (8 each), data · SHA-256 of everything before. Integers are
+most significant byte first; array data is little-endian, in C order.
 """
 
 from __future__ import annotations

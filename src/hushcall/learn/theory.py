@@ -90,8 +90,8 @@ def reconstruction_probability(
 ) -> float:
     """The chance that hard decoding of one channel spells out a number with that many holders.
 
-    At most one of the bits that the decoder reads may be wrong. A sum of 0 counts as a plus, so half of the bits survive a
-    tie and half do not. Bits are taken as independent, which a test compares with simulation.
+    At most one of the bits that the decoder reads may be wrong. A sum of 0 counts as a plus, so half of the bits
+    survive a tie and half do not. Bits are taken as independent, which a test compares with simulation.
     """
     law = bit_sums(randomiser, users, holders, code.length)
     tie, plus = float(law[users]), float(law[users + 1 :].sum())
@@ -105,9 +105,7 @@ def reconstruction_probability(
 
 def found_probability(mechanism: SuccinctHistogram, users: int, holders: int, tau: float) -> float:
     """The chance that the paper's protocol lists a number: spelled out in one of T rounds, and f̂ above τ."""
-    once = reconstruction_probability(
-        mechanism.randomiser, users, holders, mechanism.code, mechanism.item_bits
-    )
+    once = reconstruction_probability(mechanism.randomiser, users, holders, mechanism.code, mechanism.item_bits)
     spelled = 1 - (1 - once) ** mechanism.rounds
     law = law_of(mechanism.oracle, users)
     return spelled * law.power(holders, needed_support(law, tau))
