@@ -26,8 +26,8 @@ class Profile:
     """Everything a round is run with, but for what follows from a bucket's size (K, b, the tuned odds).
 
     ``epsilon`` is the whole budget of one report. A succinct histogram spends ``epsilon_olh`` of it on counting.
-    ``tau`` is the count above which a number is listed; for the histograms it is the gate too. ``level`` is the chance that anything
-    nobody reported is listed in a whole round (all numbers, all buckets together).
+    ``tau`` is the count above which a number is listed; for the histograms it is the gate too. ``level`` is the chance
+    that anything nobody reported is listed in a whole round (all numbers, all buckets together).
     """
 
     name: str
@@ -70,8 +70,20 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("paper", "the paper's protocol: modified SH, extended randomiser, 8.8 + 3", "sh-extended", 11.8, TAU),
-        Profile("strong", "little can be learnt about anyone: for many users and large spammers", "subspace", 2.0, 10),
+        Profile(
+            "paper",
+            "the paper's protocol: modified SH, extended randomiser, 8.8 + 3",
+            "sh-extended",
+            11.8,
+            TAU,
+        ),
+        Profile(
+            "strong",
+            "little can be learnt about anyone: for many users and large spammers",
+            "subspace",
+            2.0,
+            10,
+        ),
         Profile("balanced", "finds what the paper finds and much more, at a third of its ε", "subspace", 4.0, 10),
         Profile("sensitive", "finds numbers with a dozen reports a day", "subspace", 8.0, 10),
         Profile("strong-whole", "as strong, and the area code is protected too", "whole-number", 2.0, 10),

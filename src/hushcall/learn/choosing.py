@@ -1,7 +1,8 @@
 """The server, before a round opens: users and budget come in, the b that finds the smallest numbers leaves.
 
-OLH's g = e^ε + 1 minimises the variance of numbers that nobody holds. What matters here is the smallest count that is *found* with
-90 % power at the error level asked for: at large ε the holders' own noise c·p(1−p) counts too, and a larger g pays.
+OLH's g = e^ε + 1 minimises the variance of numbers that nobody holds. What matters here is the smallest count that is
+*found* with 90 % power at the error level asked for: at large ε the holders' own noise c·p(1−p) counts too, and a
+larger g pays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""numba's decorator, with the type that it has in effect: compiled once per machine, and free of the interpreter's lock."""
+"""numba's decorator with the type that it has in effect: compiled once per machine, free of the interpreter's lock."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, cast

@@ -1,13 +1,15 @@
-"""The same channels, read better: the 32 sums of a channel come in, the L likeliest numbers leave. No extra privacy cost.
+"""The same channels, read better: 32 sums of a channel come in, the L likeliest numbers leave. It costs no privacy.
 
-Rounding the sums S to bits first throws most of them away. The log-likelihood of a number σ is, up to a factor, the correlation
-Σᵢ Sᵢ·(−1)^⟨gᵢ,σ⟩ with its codeword: Σ|Sᵢ| minus twice the |Sᵢ| of the positions where the codeword contradicts the sums. So the
-likeliest codewords are the cheapest sets of flips whose syndrome is that of the rounded word.
+Rounding the sums S to bits first throws most of them away. The log-likelihood of a number σ is, up to a factor, the
+correlation Σᵢ Sᵢ·(−1)^⟨gᵢ,σ⟩ with its codeword: Σ|Sᵢ| minus twice the |Sᵢ| of the positions where the codeword
+contradicts the sums. So the likeliest codewords are the cheapest sets of flips whose syndrome is that of the rounded
+word.
 
-They are found exactly, by meeting in the middle: the positions are cut in two halves, every subset of a half has a cost and a
-syndrome (64 classes), and a pair of subsets is a codeword exactly when their classes match. Only subsets within a cost bound are
-paired, and the bound grows until L numbers that exist and hash to the channel are found (that check alone removes all but 1/K of
-the impostors). Correlations of all 2²⁴ numbers by one Walsh–Hadamard transform give the same list; a test says so.
+They are found exactly, by meeting in the middle: the positions are cut in two halves, every subset of a half has a cost
+and a syndrome (64 classes), and a pair of subsets is a codeword exactly when their classes match. Only subsets within a
+cost bound are paired, and the bound grows until L numbers that exist and hash to the channel are found (that check
+alone removes all but 1/K of the impostors). Correlations of all 2²⁴ numbers by one Walsh–Hadamard transform give the
+same list; a test says so.
 """
 
 from __future__ import annotations
@@ -88,8 +90,8 @@ def likeliest(
 ) -> list[int]:
     """The ``size`` numbers of ``domain`` with the highest correlation, best first, ties by number.
 
-    ``channel`` is (hash, its bits, the channel's index): only numbers that hash to the channel count. Fewer than ``size`` come back only
-    if no more exist.
+    ``channel`` is (hash, its bits, the channel's index): only numbers that hash to the channel count. Fewer than
+    ``size`` come back only if no more exist.
     """
     checks.whole("L", size, 1)
     rounded = np.asarray(sums) < 0
@@ -130,7 +132,7 @@ def _message(word: int, places: Ints, where: Ints) -> int:
 
 
 @kernel()
-def _pairs(  # type: ignore[no-untyped-def]
+def _pairs(  # type: ignore[no-untyped-def]  # noqa: PLR0912  (one loop nest: numba inlines no closures)
     left, right, target: int, bound: int, word, domain, channel
 ) -> tuple[Ints, Ints]:
     """All pairs of subsets of matching class within the bound that pass the checks: (numbers, costs)."""

@@ -1,11 +1,11 @@
 """The server's half of the subspace mechanism: b-bit reports come in, every number above the noise leaves.
 
-A report supports the affine subspace {x : A·x = y}. ``walsh`` counts C(x), the reports that support x, for all 2²⁴ suffixes at
-once: n·2^b + 24·2²⁴ steps instead of n·10⁷. C(x) of a number that nobody holds is exactly Binomial(n, 2^−b), so the
-decision needs no calibration (``decide``).
+A report supports the affine subspace {x : A·x = y}. ``walsh`` counts C(x), the reports that support x, for all 2²⁴
+suffixes at once: n·2^b + 24·2²⁴ steps instead of n·10⁷. C(x) of a number that nobody holds is exactly Binomial(n,
+2^−b), so the decision needs no calibration (``decide``).
 
-Tallies come in two forms. *Sparse* keeps the reports, a few bytes each: what a bucket or a day is stored as. *Dense* keeps one
-integer per number: what shards of a large round add up. Either decodes to the same counts, bit for bit.
+Tallies come in two forms. *Sparse* keeps the reports, a few bytes each: what a bucket or a day is stored as. *Dense*
+keeps one integer per number: what shards of a large round add up. Either decodes to the same counts, bit for bit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SparseTally:
 
     @property
     def count(self) -> int:
-        """n."""
+        """N."""
         return len(self.values)
 
     def merge(self, other: SparseTally) -> SparseTally:
@@ -134,7 +134,7 @@ class SubspaceLearner:
         return counts
 
     def law(self, reports: int) -> Support:
-        """p and q of the support."""
+        """P and q of the support."""
         return law_of(self.mechanism, reports)
 
     def estimate(self, tally: SparseTally | DenseTally, items: Sequence[int]) -> NDArray[np.float64]:
@@ -142,7 +142,7 @@ class SubspaceLearner:
         if isinstance(tally, SparseTally):
             counts = few_supports(tally, items)
         else:
-            counts = self.support(tally)[np.asarray(items, dtype=np.int64)]
+            counts = self.support(tally)[np.asarray(items, dtype=np.int64)].astype(np.int64)
         return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
 
     def find(self, tally: SparseTally | DenseTally, tau: float = 0.0) -> list[HeavyHitter]:
@@ -174,9 +174,9 @@ def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) ->
     plain = [report for _, report in pairs]
     values = read_values(matrix(mechanism, plain))
     refuse(mechanism, plain, values >= mechanism.size)
-    rows = np.array(
-        [mechanism.rows(public) for public, _ in pairs], dtype=np.uint64
-    ).reshape(len(pairs), mechanism.bits)
+    rows = np.array([mechanism.rows(public) for public, _ in pairs], dtype=np.uint64).reshape(
+        len(pairs), mechanism.bits
+    )
     return SparseTally(made_by, rows, values)
 
 

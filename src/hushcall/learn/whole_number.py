@@ -1,8 +1,9 @@
 """The server's half of whole-number mode: reports of all ten digits come in, heavy hitters of every area code leave.
 
-With A = [A_hi | A_lo] and a number written as (t, σ), t the index of its area code: A·x = y exactly when A_lo·σ = y ⊕ A_hi·t. So every
-report is tallied into *every* area code with its value shifted by A_hi·t, and the 24-bit decoder of ``subspace`` runs unchanged on
-one area code after the other, in the memory of one. No announce phase, no bucket count: nothing is in the clear.
+With A = [A_hi | A_lo] and a number written as (t, σ), t the index of its area code: A·x = y exactly when A_lo·σ = y ⊕
+A_hi·t. So every report is tallied into *every* area code with its value shifted by A_hi·t, and the 24-bit decoder of
+``subspace`` runs unchanged on one area code after the other, in the memory of one. No announce phase, no bucket count:
+nothing is in the clear.
 """
 
 from __future__ import annotations
@@ -64,9 +65,7 @@ class WholeNumberLearner:
     def in_area(self, tally: SparseTally, area: int) -> SparseTally:
         """The same reports as reports of suffixes of one area code: values shifted by A_hi·t."""
         high = np.bitwise_count((tally.rows >> np.uint64(SUFFIX_BITS)) & np.uint64(area)).astype(np.uint32)
-        shift = ((high & np.uint32(1)) << np.arange(tally.rows.shape[1], dtype=np.uint32)).sum(
-            axis=1, dtype=np.uint32
-        )
+        shift = ((high & np.uint32(1)) << np.arange(tally.rows.shape[1], dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
         return replace(tally, rows=tally.rows & _LOW, values=tally.values ^ shift)
 
     def find_in(self, tally: SparseTally, tau: float, areas: Iterable[int]) -> Iterator[list[HeavyHitter]]:

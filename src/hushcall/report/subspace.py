@@ -1,11 +1,13 @@
 """The phone's half of the subspace mechanism (ours): a number comes in, b randomised bits of a linear hash leave.
 
-The public seed selects A, a b × ℓ matrix over GF(2). The phone computes y = A·x, and sends y through randomised response over
-all 2^b values. That is local hashing with a *linear* hash: a report supports the affine subspace {x : A·x = y}, and a server can
-count the support of every number that exists at once (``learn.subspace``), so one report both finds and counts.
+The public seed selects A, a b × ℓ matrix over GF(2). The phone computes y = A·x, and sends y through randomised
+response over all 2^b values. That is local hashing with a *linear* hash: a report supports the affine subspace {x : A·x
+= y}, and a server can count the support of every number that exists at once (``learn.subspace``), so one report both
+finds and counts.
 
-Guarantee: ε-LDP for every A, by itself: p/q of the response is at most e^ε whatever the hash, so a malicious server gains nothing
-by choosing seeds. Because A·(x ⊕ x') is uniform for x ≠ x', any other number is supported with probability exactly 2^−b.
+Guarantee: ε-LDP for every A, by itself: p/q of the response is at most e^ε whatever the hash, so a malicious server
+gains nothing by choosing seeds. Because A·(x ⊕ x') is uniform for x ≠ x', any other number is supported with
+probability exactly 2^−b.
 
 >>> Subspace(4.0, 8).rows(bytes(32))[:2]
 (4945619, 14590369)
@@ -38,9 +40,7 @@ def expand_rows(public: bytes, count: int, item_bits: int) -> tuple[int, ...]:
     """
     stream = hashlib.shake_256(_LABEL + public).digest(ROW_BYTES * count)
     mask = (1 << item_bits) - 1
-    return tuple(
-        int.from_bytes(stream[at : at + ROW_BYTES], "big") & mask for at in range(0, len(stream), ROW_BYTES)
-    )
+    return tuple(int.from_bytes(stream[at : at + ROW_BYTES], "big") & mask for at in range(0, len(stream), ROW_BYTES))
 
 
 def linear_hash(rows: tuple[int, ...], item: int) -> int:
@@ -70,7 +70,7 @@ class Subspace:
 
     @property
     def size(self) -> int:
-        """g = 2^b."""
+        """G = 2^b."""
         return 1 << self.bits
 
     @property
@@ -80,7 +80,7 @@ class Subspace:
 
     @property
     def body_bytes(self) -> int:
-        """b bits in whole bytes."""
+        """B bits in whole bytes."""
         return value_bytes(self.size)
 
     @cached_property
