@@ -1,1 +1,17 @@
-"""."""
+"""The command line: one file per command. ``hushcall --help`` lists them."""
+
+from __future__ import annotations
+
+import sys
+
+from hushcall.cli.app import app
+from hushcall.errors import HushcallError
+
+
+def main() -> None:
+    """Run a command; an error of ours is one line on stderr and exit status 2, never a traceback."""
+    try:
+        app()
+    except HushcallError as error:
+        print(f"hushcall: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

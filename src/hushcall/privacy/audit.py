@@ -1,16 +1,17 @@
 """Proof instead of promise: the running phone code comes in, the exact ε of its reports leaves.
 
 A report is made of independent draws (``Mechanism.draws``). The audit feeds the *real* ``privatise`` with chosen coins
-and finds, by bisection over all 2⁶⁴ values of a draw's word, exactly where the outcome changes. That gives the whole law of
-the draw in rational numbers, and the worst ratio of a report is the product of its draws' worst ratios:
+and finds, by bisection over all 2⁶⁴ values of a draw's word, exactly where the outcome changes. That gives the whole
+law of the draw in rational numbers, and the worst ratio of a report is the product of its draws' worst ratios:
 
     e^ε = max over items v, v' of Π_draws max_z P(z|v)/P(z|v')
 
-Items are chosen so that every pattern of shared and different channels over the T rounds occurs. What the product rests on is
-checked too: each draw's coins touch no other byte, and neither the coins taken nor the length sent depend on the item.
+Items are chosen so that every pattern of shared and different channels over the T rounds occurs. What the product rests
+on is checked too: each draw's coins touch no other byte, and neither the coins taken nor the length sent depend on the
+item.
 
-A law found this way is exact if every outcome of a draw occupies one interval of words, which is how all of our randomisers
-are built; :mod:`hushcall.privacy.blackbox` samples the same code without that assumption.
+A law found this way is exact if every outcome of a draw occupies one interval of words, which is how all of our
+randomisers are built; :mod:`hushcall.privacy.blackbox` samples the same code without that assumption.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from hushcall.privacy.coins import ONE, WORD_BYTES, seeded
 from hushcall.privacy.exact import exp_below, log
@@ -28,6 +30,7 @@ Law = dict[bytes, int]
 """Outcome → weight; the weights of one law add up to the same power of two for every item."""
 
 PUBLIC = bytes(range(32))
+MOST_PIECES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,8 @@ class Broken(Exception):
 def steps(outcome: Callable[[int], bytes], hints: set[int]) -> list[tuple[bytes, int]]:
     """The pieces of a step function on 0 … 2⁶⁴−1, as (value, length), found by bisection.
 
-    ``hints`` are steps seen before: most laws share them, and a hint that is right costs two looks instead of 64. A hint that
-    is wrong costs two looks and does no harm.
+    ``hints`` are steps seen before: most laws share them, and a hint that is right costs two looks instead of 64. A
+    hint that is wrong costs two looks and does no harm.
     """
     seen = {0: outcome(0), ONE - 1: outcome(ONE - 1)}
     for hint in hints:
@@ -119,12 +122,14 @@ def steps(outcome: Callable[[int], bytes], hints: set[int]) -> list[tuple[bytes,
     pieces: list[tuple[bytes, int]] = []
     points = sorted(seen)
     start = 0
-    stack = [(low, high) for low, high in zip(points, points[1:], strict=False)][::-1]
+    stack = list(pairwise(points))[::-1]
     while stack:
         low, high = stack.pop()
         if seen[low] == seen[high]:
             continue
         if high - low == 1:
+            if len(pieces) == MOST_PIECES:
+                raise Broken(f"has a draw with more than {MOST_PIECES} steps: its outcomes do not lie in intervals")
             hints.add(high)
             pieces.append((seen[low], high - start))
             start = high
@@ -137,7 +142,7 @@ def steps(outcome: Callable[[int], bytes], hints: set[int]) -> list[tuple[bytes,
 
 
 def worst_ratio(probe: Probe, items: Sequence[int], draws: Iterable[Draw]) -> Fraction | None:
-    """max over ordered pairs of items of the product over draws of max_z P(z|v)/P(z|v'); None if unbounded."""
+    """Max over ordered pairs of items of the product over draws of max_z P(z|v)/P(z|v'); None if unbounded."""
     draws = list(draws)
     laws = [[probe.law(item, draw) for draw in draws] for item in items]
     worst = Fraction(1)

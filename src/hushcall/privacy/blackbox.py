@@ -1,11 +1,12 @@
-"""The sceptic's audit: samples of the real phone code come in, a lower bound on ε leaves. It assumes nothing of the code.
+"""The sceptic's audit: samples of the real phone code come in, a lower bound on ε leaves. It takes nothing on trust.
 
-For two items, N reports each. Per draw, half of the samples choose the set of outcomes that best tells the items apart, the other
-half bound the two probabilities of that set (Clopper and Pearson 1934). The draws are independent, so the bounds on their log-ratios
-add up; Bonferroni over draws and sides keeps the false-alarm rate of a whole report at ``level``.
+For two items, N reports each. Per draw, half of the samples choose the set of outcomes that best tells the items apart,
+the other half bound the two probabilities of that set (Clopper and Pearson 1934). The draws are independent, so the
+bounds on their log-ratios add up; Bonferroni over draws and sides keeps the false-alarm rate of a whole report at
+``level``.
 
-Power (a test measures it): with N = 20 000 and ε_OLH = 3, a phone that spends twice its budget is caught in every run; the exact audit is
-what catches 5 %.
+Power (a test measures it): with N = 20 000 and ε_OLH = 3, a phone that spends twice its budget is caught in every run;
+the exact audit is what catches 5 %.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ def _draw_bound(mine: list[bytes], theirs: list[bytes], share: float) -> float:
 
 
 def _log_ratio(here: int, there: int, trials: int, share: float) -> float:
-    """ln of (lower limit of the first probability / upper limit of the second)."""
+    """Ln of (lower limit of the first probability / upper limit of the second)."""
     try:
-        from scipy.special import betaincinv
+        from scipy.special import betaincinv  # noqa: PLC0415  (the phone has no scipy)
     except ImportError:
         raise MissingExtra("audit --blackbox", "server") from None
     if here == 0:

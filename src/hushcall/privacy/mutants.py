@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.audit import Finding, examine
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read
 from hushcall.privacy.subjects import EPSILON_OLH, histogram
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.local_hashing import LocalHashing
-from hushcall.report.mechanism import Mechanism
-from hushcall.report.randomisers import ChannelRandomiser, RandomisedResponse
+from hushcall.report.mechanism import Draw, Mechanism
+from hushcall.report.prefix_extending import PrefixExtending
+from hushcall.report.randomisers import ChannelRandomiser, RandomisedResponse, basic
+from hushcall.report.rappor import Rappor
+from hushcall.report.subspace import Subspace, linear_hash
 from hushcall.report.succinct_histogram import SuccinctHistogram
-from hushcall.report.wire import pack_channel, pack_value
+from hushcall.report.tree_histogram import TreeHistogram
+from hushcall.report.wire import HEADER_BYTES, pack_channel, pack_value, seal
 
 BUDGET = 8.8
 
@@ -149,9 +155,7 @@ class _TellingLength(SuccinctHistogram):
 
 def _as(broken: type[SuccinctHistogram]) -> Mechanism:
     honest = _honest()
-    return broken(
-        honest.rounds, honest.channels, honest.randomiser, honest.round_epsilon, honest.oracle, honest.seed
-    )
+    return broken(honest.rounds, honest.channels, honest.randomiser, honest.round_epsilon, honest.oracle, honest.seed)
 
 
 def leaking_position() -> Mechanism:
@@ -184,10 +188,8 @@ class _NarrowHash(LocalHashing):
     def respond(self, item: int, public: bytes, word: int) -> bytes:
         """Hashes to g values but randomises over half as many."""
         narrow = RandomisedResponse.of(self.epsilon, self.size // 2)
-        return pack_value(min(narrow.draw(self._hash(item), word), self.size - 1), self.size)
-
-    def _hash(self, item: int) -> int:
-        return item % self.size
+        hashed = MultiplyShift.from_seed(public).below(item, self.size)
+        return pack_value(narrow.draw(hashed, word), self.size)
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,23 @@ class _GenerousResponse(LocalHashing):
     def respond(self, item: int, public: bytes, word: int) -> bytes:
         """Keeps the truth one per cent more often than it may."""
         return super().respond(item, public, max(word - ONE // 100, 0))
+
+
+@dataclass(frozen=True)
+class _EagerSubspace(Subspace):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Uses the odds of half as many values."""
+        hashed = linear_hash(self.rows(public), item)
+        eager = RandomisedResponse.of(self.epsilon, self.size // 2)
+        word = int.from_bytes(read(coins, WORD_BYTES), "big")
+        index = (word - eager.keep) * (self.size - 1) // (ONE - eager.keep)
+        value = hashed if word < eager.keep else (hashed + 1 + index) % self.size
+        return seal(self.kind, pack_value(value, self.size))
+
+
+def odds_of_a_narrower_hash() -> Mechanism:
+    """Randomised response over 2^b values with the odds of 2^(b−1)."""
+    return _EagerSubspace(EPSILON_OLH, 4)
 
 
 def hash_of_the_wrong_width() -> Mechanism:
@@ -205,6 +224,56 @@ def hash_of_the_wrong_width() -> Mechanism:
 def generous_response() -> Mechanism:
     """A threshold moved by one per cent."""
     return _GenerousResponse(EPSILON_OLH)
+
+
+@dataclass(frozen=True)
+class _TellingGroup(PrefixExtending):
+    @property
+    def body_bytes(self) -> int:
+        """A byte more, for the group."""
+        return super().body_bytes + 1
+
+    def draws(self) -> tuple[Draw, ...]:
+        """The whole report is one draw."""
+        return (Draw(word_at=0, out=slice(0, self.body_bytes)),)
+
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Chooses the group by the item instead of the public seed, so it has to say which."""
+        group = item % self.groups
+        word = int.from_bytes(read(coins, self.coin_bytes), "big")
+        return seal(self.kind, self.oracle.respond(self.prefix(item, group), public, word) + bytes([group]))
+
+
+@dataclass(frozen=True)
+class _BitInTheClear(Rappor):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Sends the filter's first bit as it is."""
+        report = bytearray(super().privatise(item, public, coins))
+        report[HEADER_BYTES] = report[HEADER_BYTES] & 0xFE | self.filter(item, self.cohort(public))[0] & 1
+        return bytes(report)
+
+
+@dataclass(frozen=True)
+class _GenerousBit(TreeHistogram):
+    @cached_property
+    def randomiser(self) -> ChannelRandomiser:
+        """The odds of 5 % more ε."""
+        return basic(self.epsilon * 1.05)
+
+
+def telling_group() -> Mechanism:
+    """PEM, but which group a phone is in depends on its number."""
+    return _TellingGroup(EPSILON_OLH)
+
+
+def bit_in_the_clear() -> Mechanism:
+    """RAPPOR with one bit that nobody flips."""
+    return _BitInTheClear(EPSILON_OLH, bits=8)
+
+
+def generous_bit() -> Mechanism:
+    """TreeHist that spends 5 % more than it says."""
+    return _GenerousBit(EPSILON_OLH)
 
 
 MUTANTS: tuple[Callable[[], Mechanism], ...] = (
@@ -220,7 +289,11 @@ MUTANTS: tuple[Callable[[], Mechanism], ...] = (
     thrifty_coins,
     telling_length,
     hash_of_the_wrong_width,
+    odds_of_a_narrower_hash,
     generous_response,
+    telling_group,
+    bit_in_the_clear,
+    generous_bit,
 )
 
 

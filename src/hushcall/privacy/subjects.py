@@ -10,8 +10,13 @@ from hushcall.privacy.audit import Finding, examine, examine_round
 from hushcall.privacy.coins import ONE
 from hushcall.privacy.exact import exp_below
 from hushcall.report.local_hashing import LocalHashing
+from hushcall.report.mechanism import Mechanism
 from hushcall.report.original_histogram import OriginalHistogram
+from hushcall.report.prefix_extending import PrefixExtending
+from hushcall.report.rappor import Rappor
+from hushcall.report.subspace import Subspace, WholeNumber
 from hushcall.report.succinct_histogram import SuccinctHistogram
+from hushcall.report.tree_histogram import TreeHistogram
 
 GRID = (0.5, 1.0, 2.0, 4.4, 7.0, 8.8, 12.0)
 """Budgets for finding numbers, the paper's among them; OLH adds 3 where it is part of the report."""
@@ -35,10 +40,16 @@ def histogram(kind: str, budget: float, accounting: Accounting, rounds: int = 2)
 
 
 def findings(grid: tuple[float, ...] = GRID) -> Iterator[Finding]:
-    """One row after the other: single rounds, whole reports, oracles."""
+    """One row after the other: single rounds of the histograms, then whole reports of everything."""
     for budget in grid:
         yield from _rounds(budget)
-        yield from _reports(budget)
+        for name, mechanism, paper in reports(budget):
+            yield examine(mechanism, epsilon=budget, paper=paper, name=name)
+
+
+def rows_per_budget() -> int:
+    """How many rows :func:`findings` yields for each budget, for a progress bar."""
+    return 3 + len(reports(1.0))
 
 
 def _rounds(budget: float) -> Iterator[Finding]:
@@ -52,18 +63,32 @@ def _rounds(budget: float) -> Iterator[Finding]:
     yield examine_round(tuned, Fraction(budget), epsilon=budget, paper=budget, name="tuned, one round")
 
 
-def _reports(budget: float) -> Iterator[Finding]:
-    """Whole reports: all T rounds and the frequency report."""
-    for kind, accounting in (
-        ("basic", Accounting.PAPER),
-        ("basic", Accounting.EXACT),
-        ("extended", Accounting.PAPER),
-        ("tuned", Accounting.EXACT),
-    ):
-        chosen, name = histogram(kind, budget, accounting), f"sh-{kind}, {accounting.value} accounting"
-        paper = budget + EPSILON_OLH
-        if (kind, accounting) == ("basic", Accounting.EXACT):
-            paper = 2 * budget + EPSILON_OLH
-        yield examine(chosen, epsilon=paper, paper=paper, name=name)
-    yield examine(OriginalHistogram(budget, channels=CHANNELS, rows=16), epsilon=budget, paper=budget)
-    yield examine(LocalHashing(min(budget, 8.8)), epsilon=min(budget, 8.8), paper=min(budget, 8.8))
+def reports(budget: float) -> list[tuple[str, Mechanism, float | None]]:
+    """(name, mechanism, what the paper would charge) of whole reports, all T rounds and the frequency report included.
+
+    ``budget`` is ε_HH for the histograms and the whole budget for everything else. Hashes are kept to at most 2⁸
+    values: the cost of a randomised response does not depend on how many it has, the time to enumerate them does.
+    """
+    size = min(LocalHashing(budget).size, 1 << 8)
+    bits = size.bit_length() - 1
+    return [
+        ("sh-basic, paper accounting", histogram("basic", budget, Accounting.PAPER), budget + EPSILON_OLH),
+        ("sh-basic, exact accounting", histogram("basic", budget, Accounting.EXACT), 2 * budget + EPSILON_OLH),
+        ("sh-extended", histogram("extended", budget, Accounting.PAPER), budget + EPSILON_OLH),
+        ("sh-tuned", histogram("tuned", budget, Accounting.EXACT), None),
+        ("sh-original", OriginalHistogram(budget, channels=CHANNELS, rows=16), budget),
+        ("olh", LocalHashing(budget, size), budget),
+        ("subspace", Subspace(budget, bits), None),
+        ("whole-number", WholeNumber(budget, bits), None),
+        ("pem", PrefixExtending(budget, size=size), budget),
+        ("treehist", TreeHistogram(budget), budget),
+        ("rappor", Rappor(budget, bits=16), budget),
+    ]
+
+
+SAMPLED_EPSILON = 2.0
+
+
+def sampled(budget: float = SAMPLED_EPSILON) -> list[Mechanism]:
+    """What the black-box audit samples: every kind of report once."""
+    return [mechanism for _, mechanism, _ in reports(budget)]

@@ -1,0 +1,36 @@
+"""The list of commands. Each imports what it needs when it runs, so that the phone's commands need no numpy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hushcall import __version__
+from hushcall.cli import audit, plan, simulate
+
+app = typer.Typer(
+    name="hushcall",
+    help="Learns which phone numbers spam people, from call logs that stay private.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("simulate")(simulate.simulate)
+app.command("plan")(plan.plan)
+app.command("audit")(audit.audit)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"hushcall {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass

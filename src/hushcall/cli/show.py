@@ -1,0 +1,60 @@
+"""What commands share: JSON out, tables, a progress bar that only a person sees."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+console = Console(highlight=False)
+_aside = Console(stderr=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout. Infinite numbers become the string "inf": JSON has none."""
+    json.dump(_finite(value), sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Progress]:
+    """A bar on stderr with the time left; silent where nobody watches."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=_aside,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        bar.add_task(label, total=None)
+        yield bar
+
+
+def step(bar: Progress, label: str, done: int, total: int) -> None:
+    """Move the one task of a bar."""
+    bar.update(bar.task_ids[0], description=label, completed=done, total=total)
+
+
+def blocks(share: float, width: int = 24) -> str:
+    """A bar of eighth blocks: a picture in one table cell."""
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

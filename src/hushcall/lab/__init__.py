@@ -1,0 +1,1 @@
+"""Experiments: simulated days, figures. Needs the ``lab`` extra; nothing else in hushcall imports this."""

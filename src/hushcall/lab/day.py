@@ -1,0 +1,62 @@
+"""One invented day: how many phones and spammers comes in, who called whom leaves.
+
+Area codes are busy in different degrees (toll-free and big-city ones lead), spammers' volumes follow a power law, most
+other callers reach one phone, and some phones get no unknown call at all. Everything follows from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+from hushcall import checks
+from hushcall.errors import InvalidParameter
+from hushcall.numbers import NANP, Number, NumberingPlan
+
+BUSY = (800, 202, 855, 888, 877, 866, 213, 212, 305, 312, 404, 415, 469, 504, 512, 602, 617, 646, 702, 713)
+"""Area codes that spam favours; the first are the busiest."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """What each phone would report (None: no unknown call), and how often each spammer called."""
+
+    calls: tuple[Number | None, ...]
+    spammers: dict[Number, int]
+
+
+def make_day(
+    users: int,
+    spammers: int = 15,
+    largest: int = 600,
+    idle: float = 0.2,
+    seed: int = 1,
+    plan: NumberingPlan = NANP,
+) -> Day:
+    """A day for ``users`` phones: spammer i calls largest/(i+1)^0.9 of them, a share ``idle`` has no unknown caller."""
+    checks.whole("users", users, 1)
+    checks.whole("spammers", spammers, 0, 10_000)
+    checks.whole("largest", largest, 1)
+    if not 0 <= idle < 1:
+        raise InvalidParameter("idle", "lie from 0 to below 1", idle)
+    volumes = [max(round(largest / (rank + 1) ** 0.9), 1) for rank in range(spammers)]
+    if sum(volumes) > users * (1 - idle):
+        rule = f"leave room for the spammers' {sum(volumes)} calls among {users} users"
+        raise InvalidParameter("largest", rule, largest)
+    # A generator of its own: a simulation's world needs no cryptographic randomness, and must not touch the phones'
+    # coins.
+    world = random.Random(seed)  # noqa: S311
+    others = [area for area in plan.area_codes if area not in BUSY]
+
+    def number() -> Number:
+        area = world.choice(BUSY[: world.randint(1, len(BUSY))]) if world.random() < 0.7 else world.choice(others)
+        return plan.number(area, world.randrange(plan.first_suffix, plan.suffixes))
+
+    senders = Counter({number(): volume for volume in volumes})
+    calls: list[Number | None] = list(senders.elements())
+    busy = users - round(users * idle)
+    calls += [number() for _ in range(busy - len(calls))]
+    calls += [None] * (users - len(calls))
+    world.shuffle(calls)
+    return Day(tuple(calls), dict(senders))
