@@ -17,7 +17,7 @@ def positive(field: str, value: float | Fraction) -> None:
     hushcall.errors.InvalidParameter: epsilon must be a positive finite number, got nan
     """
     number = isinstance(value, int | float | Fraction) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
+    if not number or not 0 < value < math.inf:
         raise InvalidParameter(field, "be a positive finite number", value)
 
 

@@ -84,5 +84,8 @@ class MissingExtra(HushcallError):
 
 def _short(value: object) -> str:
     """A value as it appears in a message: never a screenful."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        return f"a number of {int(value).bit_length()} bits" if isinstance(value, int) else type(value).__name__
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

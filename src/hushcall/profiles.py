@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
+from hushcall.privacy.exact import epsilon_value
 
 TAU = 143
 """The paper's smallest τ: U_{31,143} = 75 %."""
@@ -44,7 +45,7 @@ class Profile:
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
             raise InvalidParameter("mechanism", f"be one of {', '.join(MECHANISMS)}", self.mechanism)
-        checks.positive("epsilon", self.epsilon)
+        epsilon_value("epsilon", self.epsilon)
         checks.whole("tau", self.tau, 0)
         checks.probability("level", self.level)
         checks.whole("T", self.rounds, 1, 64)

@@ -126,9 +126,7 @@ def test_transform_of_a_sum_is_the_sum_of_transforms(bits: int, seed: int, other
 @example((np.zeros((3, 2), np.uint32), np.array([0, 1, 3], np.uint32), 4))  # zero rows: supports all, or none
 @example((np.array([[5, 5], [5, 5]], np.uint32), np.array([3, 1], np.uint32), 3))  # twice the same row
 @example((np.array([[1, 2, 3]], np.uint32), np.array([0b011], np.uint32), 2))  # 1 ^ 2 = 3 and 1 ^ 1 = 0: fits
-@example(
-    (np.array([[1, 2, 3]], np.uint32), np.array([0b111], np.uint32), 2)
-)  # 1 ^ 2 = 3, 1 ^ 1 ≠ 1: contradicts
+@example((np.array([[1, 2, 3]], np.uint32), np.array([0b111], np.uint32), 2))  # 1 ^ 2 = 3, 1 ^ 1 ≠ 1: contradicts
 @example((np.zeros((4, 0), np.uint32), np.zeros(4, np.uint32), 3))  # no equation: every report supports all
 def test_every_way_counts_the_supporting_reports(given_reports: Reports) -> None:
     expected = naive(*given_reports)
@@ -211,9 +209,7 @@ def test_cheaper_way_changes_once_and_avoids_overflow() -> None:
 
 @several
 @given(st.integers(0, 9), seeds, st.integers(-60, 60), st.data())
-def test_at_least_finds_what_flatnonzero_finds(
-    bits: int, seed: int, threshold: int, data: st.DataObject
-) -> None:
+def test_at_least_finds_what_flatnonzero_finds(bits: int, seed: int, threshold: int, data: st.DataObject) -> None:
     counts = integers(bits, seed)
     start = data.draw(st.integers(0, counts.size))
     stop = data.draw(st.integers(start, counts.size))

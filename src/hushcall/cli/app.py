@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hushcall import __version__
-from hushcall.cli import audit, plan, simulate
+from hushcall.cli import audit, bench, plan, prove, simulate
 
 app = typer.Typer(
     name="hushcall",
@@ -19,6 +19,8 @@ app = typer.Typer(
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
+app.command("prove")(prove.prove)
+app.add_typer(bench.bench, name="bench")
 
 
 def _version(wanted: bool) -> None:

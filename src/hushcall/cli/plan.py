@@ -75,6 +75,7 @@ def plan(
         show.print_json({"spam": spam, "gate": gate, "rows": [{"profile": name, **asdict(row)} for name, row in rows]})
         return
     show.console.print(_table(rows, spam))
+    show.console.print(f"{users} phones report in the area code; {max(everyone, users)} where nothing is in the clear.")
     show.console.print(LEGEND)
     show.console.print(
         f"The paper's gate: {users} phones with the same number would show enough of its bits with "
@@ -102,19 +103,18 @@ def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
     table = Table(title="What one report a phone and day buys", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("profile", "mechanism"):
         table.add_column(column, no_wrap=True)
-    for column in ("ε", "phones", "parameters", "bytes", "gate", "finds", f"P({spam})"):
+    for column in ("ε", "setting", "bytes", "gate", "finds", f"P({spam})"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, row in rows:
         size = "" if row.report_bytes is None else str(row.report_bytes)
         count = ("never" if row.runs else "skipped") if row.detectable is None else str(row.detectable)
         label = "" if name == row.mechanism else name
-        cells = [label, row.mechanism, f"{row.epsilon:g}", str(row.users), row.parameters, size]
+        cells = [label, row.mechanism, f"{row.epsilon:g}", row.parameters, size]
         table.add_row(*cells, str(row.smallest_bucket), count, f"{row.found:.0%}")
     return table
 
 
-LEGEND = """phones: that report together (one area code; all, where nothing is in the clear)
-gate:   the smallest bucket that runs; phones in smaller ones spend nothing
+LEGEND = """gate:   the smallest bucket that runs; phones in smaller ones spend nothing
 finds:  the fewest reports of one number that are found with 90 % power
 P(…):   the chance to find a number with that many reports"""
 

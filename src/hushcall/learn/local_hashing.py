@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numba import prange
 from numpy.typing import NDArray
 
 from hushcall.errors import InvalidTally
 from hushcall.learn import tally as files
+from hushcall.learn.compiled import kernel
 from hushcall.learn.decide import HeavyHitter, Support, above
 from hushcall.learn.learner import Reported, matrix, refuse, seeds
 from hushcall.privacy.coins import ONE
@@ -61,11 +63,22 @@ def same_maker(mine: bytes, theirs: bytes) -> None:
 
 def support_counts(tally: HashTally, items: Sequence[int], size: int) -> NDArray[np.int64]:
     """C(x) of each item: the reports whose own hash sends x to the value that they hold."""
-    a, b = tally.seeds[:, 0], tally.seeds[:, 1]
+    a, b = (np.ascontiguousarray(column) for column in tally.seeds.T)
+    return _count_matches(a, b, tally.values, size, np.asarray(items, dtype=np.uint64))
+
+
+@kernel(parallel=True)
+def _count_matches(
+    a: NDArray[np.uint64], b: NDArray[np.uint64], values: NDArray[np.uint32], size: int, items: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """One item a thread, all reports for it: ``MultiplyShift.below`` in machine words."""
     counts = np.empty(len(items), dtype=np.int64)
-    for place, item in enumerate(items):
-        hashed = (a * np.uint64(item) + b) >> np.uint64(64 - HASH_BITS)
-        counts[place] = np.count_nonzero(hashed * np.uint64(size) >> np.uint64(HASH_BITS) == tally.values)
+    drop, keep, wide = np.uint64(64 - HASH_BITS), np.uint64(HASH_BITS), np.uint64(size)
+    for place in prange(len(items)):
+        item, count = items[place], 0
+        for j in range(len(values)):
+            count += (((a[j] * item + b[j]) >> drop) * wide >> keep) == values[j]
+        counts[place] = count
     return counts
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numba import prange
 from numpy.typing import NDArray
 
 from hushcall.learn import tally as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
+from hushcall.learn.compiled import kernel
 from hushcall.learn.decide import HeavyHitter, Support, above
 from hushcall.learn.learner import Reported, matrix, refuse
 from hushcall.learn.local_hashing import same_maker
@@ -82,11 +84,7 @@ class OriginalHistogramLearner:
         a = np.array([h.a for h in hashes], dtype=np.uint64)
         b = np.array([h.b for h in hashes], dtype=np.uint64)
         sums = tally.rows[filled].astype(np.int64)
-        out = np.empty(len(items), dtype=np.int64)
-        for place, item in enumerate(items):
-            plus = (a * np.uint64(item) + b) >> np.uint64(63) == 1
-            out[place] = (tally.count + np.where(plus, sums, -sums).sum()) // 2
-        return out
+        return (tally.count + _correlate(a, b, sums, np.asarray(items, dtype=np.uint64))) // 2
 
     def estimate(self, tally: OriginalTally, items: Sequence[int]) -> NDArray[np.float64]:
         """f̂ = c·Σ_r S_r·Φ[r, x] = (C − n/2)/(p − ½)."""
@@ -102,3 +100,17 @@ class OriginalHistogramLearner:
         items, law = self.candidates(tally), self.law(tally.count)
         counts = self.agreements(tally, items)
         return above((law.hitter(i, int(c)) for i, c in zip(items, counts, strict=True)), tau)
+
+
+@kernel(parallel=True)
+def _correlate(
+    a: NDArray[np.uint64], b: NDArray[np.uint64], sums: NDArray[np.int64], items: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Σ_r S_r·Φ[r, x] of every item: the sign is the top bit of the row's hash."""
+    out = np.empty(len(items), dtype=np.int64)
+    for place in prange(len(items)):
+        item, total = items[place], 0
+        for r in range(len(sums)):
+            total += sums[r] if (a[r] * item + b[r]) >> np.uint64(63) else -sums[r]
+        out[place] = total
+    return out

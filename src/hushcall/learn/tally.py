@@ -31,7 +31,7 @@ def pack(made_by: bytes, arrays: dict[str, NDArray[np.generic]]) -> bytes:
     """The bytes of a tally."""
     out = bytearray(MAGIC + made_by)
     for name, array in sorted(arrays.items()):
-        plain = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+        plain = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         label, dtype = name.encode(), plain.dtype.str.encode()
         out += bytes([len(label)]) + label + bytes([len(dtype)]) + dtype + bytes([plain.ndim])
         out += b"".join(size.to_bytes(8, "big") for size in plain.shape) + plain.tobytes()
@@ -53,8 +53,15 @@ def unpack(made_by: bytes, data: bytes) -> dict[str, NDArray[np.generic]]:
         name, dtype = reader.text(), reader.text()
         if dtype not in _DTYPES:
             raise InvalidTally(f"array {name}", f"have one of the types {sorted(_DTYPES)}", dtype)
-        shape = tuple(int.from_bytes(reader.take(8), "big") for _ in range(reader.take(1)[0]))
+        dimensions = reader.take(1)[0]
+        if dimensions > 3:
+            raise InvalidTally(f"array {name}", "have at most 3 dimensions", dimensions)
+        shape = tuple(int.from_bytes(reader.take(8), "big") for _ in range(dimensions))
+        if max(shape, default=0) > len(body):
+            raise InvalidTally(f"array {name}", "be no larger than the tally", shape)
         raw = reader.take(math.prod(shape) * np.dtype(dtype).itemsize)
+        if name in arrays:
+            raise InvalidTally("tally", "hold each array once", name)
         arrays[name] = np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
     return arrays
 

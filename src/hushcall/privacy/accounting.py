@@ -35,6 +35,17 @@ _CHANNELS_CHARGED = {
 }
 
 
+def exact_round_ratio(keep: int, flip: int, noise: int, one: int) -> Fraction | None:
+    """max(α·β, p/q) of a channel randomiser, from its weights out of ``one``; None where it is unbounded."""
+    held, empty = (keep, flip, one - keep - flip), (noise, noise, one - 2 * noise)
+    pairs = [(x, z) for x, z in zip(held, empty, strict=True) if x or z]
+    if any(x == 0 or z == 0 for x, z in pairs):
+        return None
+    gain = max(Fraction(x, z) for x, z in pairs)
+    loss = max(Fraction(z, x) for x, z in pairs)
+    return max(gain * loss, Fraction(keep, flip))
+
+
 def round_cost(kind: str, epsilon: Fraction, accounting: Accounting) -> Fraction:
     """ε of one round of K channels, each with the randomiser ``kind`` at ``epsilon``.
 
@@ -49,6 +60,7 @@ def round_cost(kind: str, epsilon: Fraction, accounting: Accounting) -> Fraction
 
 def channel_epsilon(kind: str, epsilon_hh: Fraction, rounds: int, accounting: Accounting) -> Fraction:
     """The ε per channel that makes ``rounds`` rounds cost ε_HH: the inverse of :func:`round_cost`."""
+    checks.whole("T", rounds, 1)
     return epsilon_hh / (rounds * round_cost(kind, Fraction(1), accounting))
 
 

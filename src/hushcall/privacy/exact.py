@@ -51,7 +51,7 @@ def _exp(exponent: Fraction, rounding: str) -> Fraction:
 
 def log(ratio: Fraction) -> float:
     """The natural logarithm of a positive rational, for display."""
-    return math.log(ratio) if ratio < 10**300 else math.log(ratio.numerator) - math.log(ratio.denominator)
+    return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
 def ceil_divide(numerator: int, divisor: Fraction) -> int:

@@ -74,6 +74,7 @@ class ExtendedHamming:
 
     def decode(self, word: int) -> int | None:
         """The message of the nearest codeword if at most one bit is wrong; ``None`` if two are."""
+        checks.whole("word", word, 0, (1 << self.length) - 1)
         syndrome, parity, rest = 0, 0, word
         while rest:
             low = rest & -rest

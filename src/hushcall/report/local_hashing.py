@@ -35,6 +35,7 @@ class LocalHashing:
 
     def __post_init__(self) -> None:
         exact = epsilon_value("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # equal parameters must print alike
         checks.whole("item_bits", self.item_bits, 1, 34)
         if self.size == 0:
             # round(e^ε) + 1; ε above 20 would want a g that no longer is a compression.

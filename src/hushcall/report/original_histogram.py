@@ -67,6 +67,7 @@ class OriginalHistogram:
 
     def __post_init__(self) -> None:
         epsilon_value("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # equal parameters must print alike
         checks.whole("T", self.rounds, 1, MOST_ROUNDS)
         checks.power_of_two("K", self.channels, MOST_CHANNELS)
         checks.length("seed", self.seed, SEED_BYTES)

@@ -85,7 +85,12 @@ def tuned(epsilon: float | Fraction, keep: int) -> ChannelRandomiser:
     zero = ONE - keep - flip
     if zero < 0:
         raise InvalidParameter("keep", "leave room for flip: keep·(1 + e^−ε) ≤ 2⁶⁴", keep)
-    return ChannelRandomiser("tuned", keep, flip, ceil_divide(keep * ONE, ratio * zero + 2 * keep))
+    noise = ceil_divide(keep * ONE, ratio * zero + 2 * keep)
+    # Where zero has next to no room, rounding θ up makes an empty channel's zero too rare: (zero/empty)·(θ/q) ≤ R
+    # fails.
+    if zero * noise > ratio * flip * (ONE - 2 * noise):
+        raise InvalidParameter("keep", "leave more room for zero", keep)
+    return ChannelRandomiser("tuned", keep, flip, noise)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ class Subspace:
 
     def __post_init__(self) -> None:
         epsilon_value("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # equal parameters must print alike
         checks.whole("bits", self.bits, 1, MOST_BITS)
         checks.whole("item_bits", self.item_bits, 1, 8 * ROW_BYTES)
 

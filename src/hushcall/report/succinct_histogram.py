@@ -16,8 +16,9 @@ from functools import cached_property
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
-from hushcall.privacy.accounting import Accounting, channel_epsilon, round_cost
-from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, words
+from hushcall.privacy.accounting import Accounting, channel_epsilon, exact_round_ratio, round_cost
+from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read, words
+from hushcall.privacy.exact import epsilon_value, exp_below
 from hushcall.report import randomisers
 from hushcall.report.codes import RM_3_5, ExtendedHamming
 from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
@@ -78,6 +79,10 @@ class SuccinctHistogram:
         checks.power_of_two("K", self.channels, MOST_CHANNELS)
         checks.length("seed", self.seed, SEED_BYTES)
         checks.whole("item_bits", self.item_bits, 1, self.code.message_bits)
+        odds = self.randomiser
+        ratio = exact_round_ratio(odds.keep, odds.flip, odds.noise, ONE)
+        if ratio is None or ratio > exp_below(self.round_epsilon):
+            raise InvalidParameter("round_epsilon", "cover the randomiser's exact cost", float(self.round_epsilon))
 
     @classmethod
     def with_budget(
@@ -99,7 +104,8 @@ class SuccinctHistogram:
         the weight out of 2⁶⁴ that the server picked (``learn.theory.best_keep``).
         """
         checks.whole("T", rounds, 1, MOST_ROUNDS)
-        budget = _exact_budget(epsilon_hh)
+        budget = epsilon_value("epsilon_hh", epsilon_hh)
+        epsilon_value("epsilon_olh", epsilon_olh)
         if kind == "tuned":
             if keep is None:
                 raise InvalidParameter("keep", "be given for the tuned randomiser", keep)
@@ -176,9 +182,3 @@ def parse_channels(body: bytes, randomiser: ChannelRandomiser, code: ExtendedHam
     """(position, symbol) of every channel."""
     zero = randomiser.kind != "basic"
     return tuple(unpack_channel(place, byte, code.length, zero_allowed=zero) for place, byte in enumerate(body))
-
-
-def _exact_budget(epsilon_hh: float) -> Fraction:
-    """ε_HH, checked under its own name."""
-    checks.positive("epsilon_hh", epsilon_hh)
-    return Fraction(epsilon_hh)

@@ -1,0 +1,85 @@
+"""The error tree: who inherits from whom, what a message says, and that errors survive a process border."""
+
+import copy
+import pickle
+
+import pytest
+
+from hushcall import errors
+from hushcall.errors import HushcallError, InvalidParameter, InvalidReport, MissingExtra
+
+VIOLATIONS = (
+    errors.InvalidParameter,
+    errors.InvalidNumber,
+    errors.InvalidReport,
+    errors.WrongVersion,
+    errors.WrongMechanism,
+    errors.WrongLength,
+    errors.WrongSymbol,
+    errors.InvalidTally,
+)
+
+
+def public_errors() -> set[type[BaseException]]:
+    found = {value for name, value in vars(errors).items() if not name.startswith("_")}
+    return {value for value in found if isinstance(value, type) and issubclass(value, BaseException)}
+
+
+def test_catching_the_root_catches_every_error_of_ours() -> None:
+    assert len(public_errors()) >= 10
+    assert all(issubclass(kind, HushcallError) for kind in public_errors())
+
+
+def test_the_tree_in_the_docstring_names_every_error() -> None:
+    assert errors.__doc__ is not None
+    tree = errors.__doc__.split(">>>")[0]
+    assert all(kind.__name__ in tree for kind in public_errors())
+
+
+def test_the_four_faults_of_a_report_are_reports_errors_and_nothing_else() -> None:
+    faults = {errors.WrongVersion, errors.WrongMechanism, errors.WrongLength, errors.WrongSymbol}
+    assert set(InvalidReport.__subclasses__()) == faults
+    assert not issubclass(InvalidReport, InvalidParameter)
+
+
+@pytest.mark.parametrize("kind", VIOLATIONS)
+def test_a_message_names_field_rule_and_value(kind: type[errors._Violation]) -> None:
+    error = kind("epsilon", "be positive", -1.0)
+    assert str(error) == "epsilon must be positive, got -1.0"
+    assert (error.field, error.rule, error.value) == ("epsilon", "be positive", -1.0)
+
+
+def test_a_long_value_is_cut_and_its_length_is_told() -> None:
+    message = str(InvalidParameter("seed", "be exactly 32 bytes", bytes(1000)))
+    assert len(message) < 150
+    assert f"({len(repr(bytes(1000)))} characters)" in message
+
+
+def test_a_value_of_eighty_characters_is_shown_whole_and_one_more_is_cut() -> None:
+    assert "a" * 78 in str(InvalidParameter("x", "be short", "a" * 78))
+    assert "a" * 79 not in str(InvalidParameter("x", "be short", "a" * 79))
+
+
+def test_an_integer_too_long_for_python_to_print_still_makes_a_message() -> None:
+    assert "tau must be small" in str(InvalidParameter("tau", "be small", 10**5000))
+
+
+@pytest.mark.parametrize("kind", VIOLATIONS)
+def test_a_violation_survives_pickling(kind: type[errors._Violation]) -> None:
+    error = kind("tau", "be whole", 1.5)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):  # noqa: S301
+        assert type(twin) is kind
+        assert (str(twin), twin.field, twin.rule, twin.value) == (str(error), "tau", "be whole", 1.5)
+
+
+def test_a_missing_extra_says_what_to_install_and_survives_pickling() -> None:
+    error = MissingExtra("hushcall.learn", "server")
+    assert "hushcall.learn" in str(error)
+    assert "pip install 'hushcall[server]'" in str(error)
+    twin = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (type(twin), twin.part, twin.extra, str(twin)) == (
+        MissingExtra,
+        "hushcall.learn",
+        "server",
+        str(error),
+    )

@@ -1,0 +1,96 @@
+"""Profiles: each can be run as it stands, says what it exposes, and cannot be built wrong."""
+
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+from hushcall.errors import InvalidParameter
+from hushcall.privacy.exact import MOST_EPSILON
+from hushcall.profiles import DEFAULT, HISTOGRAMS, MECHANISMS, PROFILES, SUBSPACES, Profile, profile_named
+
+ALL = list(PROFILES.values())
+
+
+@pytest.mark.parametrize("profile", ALL, ids=lambda profile: profile.name)
+def test_every_profile_is_found_by_its_name_and_gives_a_reason(profile: Profile) -> None:
+    assert profile_named(profile.name) is profile
+    assert len(profile.reason) > 20
+    assert 0 < profile.epsilon <= MOST_EPSILON
+
+
+def test_the_papers_profile_is_the_papers() -> None:
+    paper = PROFILES["paper"]
+    assert (paper.mechanism, paper.epsilon_hh, paper.epsilon_olh) == ("sh-extended", 8.8, 3.0)
+    assert (paper.tau, paper.rounds) == (143, 2)
+
+
+def test_the_names_keep_their_promises() -> None:
+    assert PROFILES["strong"].epsilon < PROFILES["balanced"].epsilon < PROFILES["sensitive"].epsilon
+    assert PROFILES["balanced"].epsilon <= PROFILES["paper"].epsilon / 2.9
+    for name in ("strong", "balanced", "sensitive"):
+        assert PROFILES[f"{name}-whole"].epsilon == PROFILES[name].epsilon
+    assert max(ALL, key=lambda profile: profile.epsilon) is PROFILES["cheapest"]
+    assert DEFAULT.name == "balanced"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_only_mechanisms_that_report_whole_numbers_keep_the_area_code(mechanism: str) -> None:
+    clear = Profile("mine", "a test", mechanism, 8.0, 10).in_the_clear
+    assert clear == ("nothing" if mechanism in ("whole-number", "sh-original") else "the area code")
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("mechanism", {"mechanism": "magic"}),
+        ("mechanism", {"mechanism": ""}),
+        ("epsilon", {"epsilon": 0.0}),
+        ("epsilon", {"epsilon": -1.0}),
+        ("epsilon", {"epsilon": float("nan")}),
+        ("epsilon", {"epsilon": float("inf")}),
+        ("epsilon", {"epsilon": "4"}),
+        ("epsilon", {"epsilon": 3.0, "mechanism": "sh-basic"}),
+        ("epsilon_olh", {"epsilon_olh": 0.0, "mechanism": "sh-tuned"}),
+        ("tau", {"tau": -1}),
+        ("tau", {"tau": 1.5}),
+        ("tau", {"tau": True}),
+        ("level", {"level": 0.0}),
+        ("level", {"level": 1.0}),
+        ("level", {"level": float("nan")}),
+        ("T", {"rounds": 0}),
+        ("T", {"rounds": 65}),
+        ("K", {"least_channels": 0}),
+        ("K", {"least_channels": 3}),
+        ("K", {"least_channels": 1 << 17}),
+        ("list_size", {"list_size": -1}),
+        ("list_size", {"list_size": 10_001}),
+    ],
+)
+def test_a_profile_cannot_be_built_wrong(field: str, change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match=f"^{field} must ") as caught:
+        replace(DEFAULT, **change)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("mechanism", HISTOGRAMS)
+def test_a_histogram_needs_more_than_it_spends_on_counting(mechanism: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"exceed epsilon_olh \(3\)"):
+        Profile("mine", "a test", mechanism, 3.0, 10)
+    assert Profile("mine", "a test", mechanism, 3.1, 10).epsilon_hh == 0.1
+
+
+@pytest.mark.parametrize("mechanism", SUBSPACES)
+def test_a_subspace_needs_nothing_set_aside_for_counting(mechanism: str) -> None:
+    assert Profile("mine", "a test", mechanism, 0.5, 10).epsilon == 0.5
+
+
+def test_profiles_cannot_be_changed_after_the_fact() -> None:
+    with pytest.raises(FrozenInstanceError):
+        DEFAULT.epsilon = 40.0  # type: ignore[misc]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(InvalidParameter, match="profile must be one of paper, strong, balanced") as caught:
+        profile_named("weak")
+    assert caught.value.value == "weak"
