@@ -18,8 +18,9 @@ EPSILON_OLH = 3.0
 """What the paper sets aside for counting."""
 HISTOGRAMS = ("sh-basic", "sh-extended", "sh-tuned")
 SUBSPACES = ("subspace", "whole-number")
-MECHANISMS = (*SUBSPACES, *HISTOGRAMS, "sh-original")
-"""What a round can be run with. ``learn.comparators`` holds the rivals, for experiments."""
+RIVALS = ("pem", "treehist", "rappor")
+MECHANISMS = (*SUBSPACES, *HISTOGRAMS, "sh-original", *RIVALS)
+"""What a round can be planned with; all but RAPPOR, which must be given the candidates, can be run."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def reports(mechanism: Any, items: Sequence[int], run: int = 0) -> list[Reported
 
 
 def population(planted: dict[int, int], rest: int, domain: range) -> list[int]:
-    rng = random.Random(7)  # noqa: S311
+    rng = random.Random(7)
     return [i for i, c in planted.items() for _ in range(c)] + [rng.choice(domain) for _ in range(rest)]
 
 
@@ -154,7 +154,7 @@ class TestTallies:
         pairs = reports(server.mechanism, population({77: 40}, 60, server.domain))
         whole = server.tally(pairs)
         assert whole.count == len(pairs)
-        rng = random.Random(1)  # noqa: S311
+        rng = random.Random(1)
         for _ in range(5):
             rng.shuffle(pairs)
             a, b, c = pairs[:20], pairs[20:21], pairs[21:]

@@ -22,7 +22,7 @@ def errors(code: ExtendedHamming, weight: int) -> list[int]:
 
 
 def messages(code: ExtendedHamming, count: int) -> list[int]:
-    chooser = random.Random(2026)  # noqa: S311
+    chooser = random.Random(2026)
     return [chooser.getrandbits(code.message_bits) for _ in range(count)]
 
 

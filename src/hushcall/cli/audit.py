@@ -10,12 +10,15 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
+from hushcall import checks
 from hushcall.cli import show
+from hushcall.errors import InvalidParameter
 from hushcall.privacy import mutants as broken
 from hushcall.privacy import subjects
 from hushcall.privacy.audit import Finding
 from hushcall.privacy.blackbox import LowerBound, lower_bound
 from hushcall.privacy.coins import os_entropy, seeded
+from hushcall.privacy.exact import MOST_EPSILON
 
 SAMPLES = 20_000
 
@@ -46,6 +49,10 @@ def audit(
       hushcall audit --blackbox --json
     """
     grid = tuple(epsilon) if epsilon else subjects.GRID
+    for budget in grid:
+        checks.positive("epsilon", budget)
+        if budget > MOST_EPSILON / 2:
+            raise InvalidParameter("epsilon", f"be at most {MOST_EPSILON / 2:g} for an audit", budget)
     with show.progress("auditing") as bar:
         if mutants:
             rows = _collect(bar, broken.mutant_findings(), len(broken.MUTANTS))

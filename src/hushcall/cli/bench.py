@@ -130,10 +130,18 @@ def rivals(
         show.print_json(rows)
         return
     table = Table(title=f"F1 over {seeds} data sets of 20 000 phones, {bits}-bit domain")
-    for column in ("ε", "pure-ldp PEM (told k)", "our PEM (told k)", "subspace (told nothing)", "wrong by subspace"):
+    for column in (
+        "ε",
+        "pure-ldp PEM, told k",
+        "our PEM, told k",
+        "subspace, told k",
+        "subspace, told nothing",
+        "wrong",
+    ):
         table.add_column(column, justify="right")
     for row in rows:
         theirs = f"{row['pure_ldp']:.2f}" if "pure_ldp" in row else ""
-        cells = (theirs, f"{row['pem']:.2f}", f"{row['subspace']:.2f}", str(row["subspace_wrong"]))
+        told = f"{row['subspace_told_k']:.2f}"
+        cells = (theirs, f"{row['pem']:.2f}", told, f"{row['subspace']:.2f}", str(row["subspace_wrong"]))
         table.add_row(f"{row['epsilon']:g}", *cells)
     show.console.print(table)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hushcall.errors import InvalidParameter
-from hushcall.profiles import DEFAULT, EPSILON_OLH, HISTOGRAMS, MECHANISMS, PROFILES, TAU, Profile, profile_named
+from hushcall.profiles import (
+    DEFAULT,
+    EPSILON_OLH,
+    HISTOGRAMS,
+    MECHANISMS,
+    PROFILES,
+    RIVALS,
+    TAU,
+    Profile,
+    profile_named,
+)
 
 PROFILE_HELP = f"A named set of parameters: {', '.join(PROFILES)}."
 MECHANISM_HELP = f"Instead of the profile's: {', '.join(MECHANISMS)}."
@@ -27,8 +37,8 @@ def chosen_profile(
     if mechanism is not None:
         if mechanism not in MECHANISMS:
             raise InvalidParameter("mechanism", f"be one of {', '.join(MECHANISMS)}", mechanism)
-        histogram = mechanism in (*HISTOGRAMS, "sh-original")
-        if profile is None and histogram:
+        histogram = mechanism in (*HISTOGRAMS, "sh-original", *RIVALS)
+        if profile is None and mechanism not in RIVALS and histogram:
             base = PROFILES["paper"]
         base = replace(base, name=mechanism, reason="as given", mechanism=mechanism, tau=TAU if histogram else base.tau)
     changes = {"epsilon": epsilon, "tau": tau, "level": level, "list_size": list_size}

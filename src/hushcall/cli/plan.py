@@ -122,7 +122,7 @@ P(…):   the chance to find a number with that many reports"""
 def _curves(planning: Any, users: int, everyone: int, epsilon: float, bar: Any) -> tuple[Any, Any]:
     """{label: [(x, detectable)]} against ε and against users."""
     labels = {"subspace": "subspace (ours)", "whole-number": "subspace, whole number (ours)"}
-    names = [name for name in MECHANISMS if name != "sh-original"]
+    names = [name for name in MECHANISMS if name not in ("sh-original", "sh-basic", "rappor")]
     by_epsilon: dict[str, list[tuple[float, float]]] = {}
     by_users: dict[str, list[tuple[float, float]]] = {}
     total, done = len(names) * (len(EPSILONS) + len(SIZES)), 0

@@ -54,11 +54,13 @@ def prove(
         show.print_json({"ok": kept, "rows": rows, "spread_of_absent_estimates": spread})
     else:
         table = Table(title="Promised and measured")
-        for column in ("what", "measured", "promised", "runs", ""):
+        for column in ("what", "measured (99 % interval)", "promised", "runs", ""):
             table.add_column(column, justify="left" if column in ("what", "") else "right")
         for proof in found:
             promised = f"{proof.low:.1%} … {proof.high:.1%}"
-            table.add_row(proof.name, f"{proof.rate:.1%}", promised, str(proof.runs), "✓" if proof.ok else "[red]✗[/]")
+            low, high = proof.interval
+            measured = f"{proof.rate:.1%} ({low:.0%} … {high:.0%})"
+            table.add_row(proof.name, measured, promised, str(proof.runs), "✓" if proof.ok else "[red]✗[/]")
         show.console.print(table)
         show.console.print(f"Standard deviation of absent estimates: {spread:.4f} times theory.")
     if not kept:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from hushcall.cli import show
 from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, budget_in_words, chosen_profile
-from hushcall.errors import MissingExtra
+from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.privacy.coins import seeded
 
 
@@ -49,6 +49,8 @@ def simulate(
 
         figures.check_path(picture)
     chosen = chosen_profile(profile, mechanism, epsilon, tau, list_size=list_size)
+    if chosen.mechanism == "rappor":
+        raise InvalidParameter("mechanism", "find numbers by itself (RAPPOR must be given the candidates)", "rappor")
     day = make_day(users, spammers, largest, seed=seed)
     labels = {"collect": "phones report", "decode": "server decodes"}
     with show.progress("phones report") as bar:

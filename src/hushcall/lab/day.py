@@ -46,7 +46,7 @@ def make_day(
         raise InvalidParameter("largest", rule, largest)
     # A generator of its own: a simulation's world needs no cryptographic randomness, and must not touch the phones'
     # coins.
-    world = random.Random(seed)  # noqa: S311
+    world = random.Random(seed)
     others = [area for area in plan.area_codes if area not in BUSY]
 
     def number() -> Number:

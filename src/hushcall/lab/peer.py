@@ -50,7 +50,7 @@ def planted(seed: int, bits: int = 24) -> tuple[list[int], dict[int, int]]:
     if bits not in domains:
         raise InvalidParameter("bits", "be 16 or 24", bits)
     domain = domains[bits]
-    rng = random.Random(seed)  # noqa: S311 - simulated data
+    rng = random.Random(seed)
     step = (MOST - FEWEST) / (HEAVY - 1)
     heavy = {item: round(FEWEST + step * place) for place, item in enumerate(rng.sample(domain, HEAVY))}
     items = [item for item, holders in heavy.items() for _ in range(holders)]

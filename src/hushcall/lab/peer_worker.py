@@ -87,7 +87,7 @@ def olh(task: dict[str, Any]) -> dict[str, object]:
     )
     took = []
     for _ in range(int(task["reports"])):
-        report = client.privatise(random.randrange(domain))  # noqa: S311 - simulated data
+        report = client.privatise(random.randrange(domain))
         begin = time.perf_counter()
         server.aggregate(report)
         took.append(time.perf_counter() - begin)

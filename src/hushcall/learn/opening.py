@@ -10,6 +10,10 @@ from typing import Any
 
 from hushcall import checks
 from hushcall.learn import choosing, gate, theory
+from hushcall.learn.comparators.outlook import Rival
+from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
+from hushcall.learn.comparators.rappor import RapporLearner
+from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
 from hushcall.learn.learner import Learner
 from hushcall.learn.original_histogram import OriginalHistogramLearner
 from hushcall.learn.subspace import SubspaceLearner
@@ -17,10 +21,13 @@ from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.accounting import Accounting
-from hushcall.profiles import HISTOGRAMS, Profile
+from hushcall.profiles import HISTOGRAMS, RIVALS, Profile
 from hushcall.report.original_histogram import OriginalHistogram
+from hushcall.report.prefix_extending import PrefixExtending
+from hushcall.report.rappor import Rappor
 from hushcall.report.subspace import Subspace, WholeNumber
 from hushcall.report.succinct_histogram import SuccinctHistogram
+from hushcall.report.tree_histogram import TreeHistogram
 
 
 def open_bucket(
@@ -41,9 +48,22 @@ def open_bucket(
         if choosing.detectable(users, profile.epsilon, bits, hypotheses, profile.level) > users:
             return None
         return SubspaceLearner(Subspace(profile.epsilon, bits), domain, profile.level, buckets)
+    if profile.mechanism in RIVALS:
+        return open_rival(profile, users, domain)
     if profile.mechanism in HISTOGRAMS:
         return _open_histogram(profile, users, seed, domain)
     return open_round(profile, plan, users, seed)
+
+
+def open_rival(profile: Profile, users: int, domain: range, candidates: tuple[int, ...] = (2_000_000,)) -> Rival | None:
+    """The learner of a rival, behind the histograms' gate: PEM seeks the ten largest, RAPPOR among ``candidates``."""
+    if users <= profile.tau:
+        return None
+    if profile.mechanism == "pem":
+        return PrefixExtendingLearner(PrefixExtending(profile.epsilon), domain)
+    if profile.mechanism == "treehist":
+        return TreeHistogramLearner(TreeHistogram(profile.epsilon), domain)
+    return RapporLearner(Rappor(profile.epsilon), domain, candidates)
 
 
 def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -> Learner[Any]:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushcall.learn import choosing, gate, theory
+from hushcall.learn.comparators.outlook import rival_chance
+from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
+from hushcall.learn.comparators.rappor import RapporLearner
+from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
 from hushcall.learn.learner import Learner
 from hushcall.learn.opening import open_bucket
 from hushcall.learn.original_histogram import OriginalHistogramLearner
@@ -75,6 +79,8 @@ def chance_found(profile: Profile, learner: Learner[Any], users: int) -> Callabl
             return (1 - (1 - once) ** chosen.rounds) * law.power(holders, needed)
 
         return original
+    if isinstance(learner, PrefixExtendingLearner | TreeHistogramLearner | RapporLearner):
+        return rival_chance(learner, users, profile.tau)
     assert isinstance(learner, SuccinctHistogramLearner)  # noqa: S101  (open_bucket makes no others)
     histogram = learner.mechanism
     return lambda holders: theory.found_probability(histogram, users, holders, profile.tau)
@@ -108,6 +114,8 @@ def _parameters(learner: Learner[Any]) -> str:
     chosen: Any = learner.mechanism
     if isinstance(learner, SubspaceLearner | WholeNumberLearner):
         return f"b={chosen.bits}"
+    if profile_groups := getattr(chosen, "groups", 0):
+        return f"{profile_groups} groups" if profile_groups > 1 else "needs a list"
     return f"T={chosen.rounds} K={chosen.channels}"
 
 

@@ -21,15 +21,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 
-from hushcall.privacy.coins import ONE, WORD_BYTES, seeded
+from hushcall.privacy.coins import ONE, WORD_BYTES, seeded, words
 from hushcall.privacy.exact import exp_below, log
+from hushcall.report.hashing import derive
 from hushcall.report.mechanism import Draw, Mechanism
 from hushcall.report.wire import HEADER_BYTES
 
 Law = dict[bytes, int]
 """Outcome → weight; the weights of one law add up to the same power of two for every item."""
 
-PUBLIC = bytes(range(32))
+PUBLIC = derive("audit")
+"""A public seed like any other; the guarantee holds for every one, and a test tries degenerate ones."""
 MOST_PIECES = 1 << 12
 
 
@@ -129,7 +131,7 @@ def steps(outcome: Callable[[int], bytes], hints: set[int]) -> list[tuple[bytes,
             continue
         if high - low == 1:
             if len(pieces) == MOST_PIECES:
-                raise Broken(f"has a draw with more than {MOST_PIECES} steps: its outcomes do not lie in intervals")
+                raise Broken(f"has a draw with more than {MOST_PIECES} steps: outcomes do not lie in intervals")
             hints.add(high)
             pieces.append((seen[low], high - start))
             start = high
@@ -138,7 +140,23 @@ def steps(outcome: Callable[[int], bytes], hints: set[int]) -> list[tuple[bytes,
             seen[middle] = outcome(middle)
             stack += [(middle, high), (low, middle)]
     pieces.append((seen[ONE - 1], ONE - start))
+    _spot_check(outcome, pieces)
     return pieces
+
+
+_SPOTS = words(seeded(b"spots")(5 * WORD_BYTES))
+
+
+def _spot_check(outcome: Callable[[int], bytes], pieces: list[tuple[bytes, int]]) -> None:
+    """Words picked beforehand must fall where the pieces say: bisection alone would believe any function."""
+    for spot in _SPOTS:
+        rest = spot
+        for value, length in pieces:
+            if rest < length:
+                if outcome(spot) != value:
+                    raise Broken("has outcomes that do not lie in intervals")
+                break
+            rest -= length
 
 
 def worst_ratio(probe: Probe, items: Sequence[int], draws: Iterable[Draw]) -> Fraction | None:
@@ -165,7 +183,7 @@ def probe_items(mechanism: Mechanism) -> list[int]:
     candidates = [int.from_bytes(coins(5), "big") & ((1 << mechanism.item_bits) - 1) for _ in range(400)]
     hashes, channels = getattr(mechanism, "hashes", None), getattr(mechanism, "channels", 0)
     if hashes is None:
-        return [0, (1 << mechanism.item_bits) - 1, *candidates[:3]]
+        return [0, (1 << mechanism.item_bits) - 1, *candidates[:8]]
     bits, first = channels.bit_length() - 1, candidates[0]
     patterns: dict[tuple[bool, ...], int] = {}
     for item in candidates[1:]:
@@ -173,9 +191,11 @@ def probe_items(mechanism: Mechanism) -> list[int]:
     return [first, *patterns.values()]
 
 
-def examine(mechanism: Mechanism, *, epsilon: float, paper: float | None = None, name: str = "") -> Finding:
+def examine(
+    mechanism: Mechanism, *, epsilon: float, paper: float | None = None, name: str = "", public: bytes = PUBLIC
+) -> Finding:
     """Audit a whole report."""
-    probe, items = Probe(mechanism), probe_items(mechanism)
+    probe, items = Probe(mechanism, public), probe_items(mechanism)
     label, claimed = name or mechanism.name, mechanism.cost
     try:
         for item in items:

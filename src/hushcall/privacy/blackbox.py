@@ -5,7 +5,7 @@ the other half bound the two probabilities of that set (Clopper and Pearson 1934
 bounds on their log-ratios add up; Bonferroni over draws and sides keeps the false-alarm rate of a whole report at
 ``level``.
 
-Power (a test measures it): with N = 20 000 and ε_OLH = 3, a phone that spends twice its budget is caught in every run;
+Power (a test measures it): with N = 20 000, a phone that spends twice its budget is caught in every run;
 the exact audit is what catches 5 %.
 """
 

@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy as ratios within one run."""

@@ -1,0 +1,148 @@
+"""The commands as a user runs them: output, --json, pictures, and errors that name field, rule and value."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
+
+
+def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*HUSHCALL, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == code, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def run_json(*arguments: str, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def test_help_lists_every_command() -> None:
+    text = run("--help").stdout
+    for command in ("simulate", "plan", "audit", "prove", "bench"):
+        assert command in text
+    assert run("--version").stdout.startswith("hushcall 0.")
+
+
+def test_simulate_shows_truth_beside_estimate(tmp_path: Path) -> None:
+    picture = tmp_path / "day.svg"
+    text = run("simulate", "--users", "3000", "--spammers", "4", "--picture", str(picture)).stdout
+    assert "estimated" in text
+    assert "found" in text
+    assert picture.read_text().startswith("<?xml")
+
+
+def test_simulate_in_json_is_the_same_every_time() -> None:
+    first = run_json("simulate", "--users", "3000", "--spammers", "4", "--seed", "9")
+    assert first == run_json("simulate", "--users", "3000", "--spammers", "4", "--seed", "9")
+    assert first["found"] + first["missed"] == 4
+    assert first["wrong"] == []
+
+
+@pytest.mark.parametrize("mechanism", ["sh-basic", "sh-extended", "sh-tuned", "subspace"])
+def test_simulate_runs_every_mechanism_with_buckets(mechanism: str) -> None:
+    epsilon = "4" if mechanism == "subspace" else "15"
+    outcome = run_json("simulate", "--mechanism", mechanism, "--epsilon", epsilon, "--users", "4000")
+    assert outcome["mechanism"] == mechanism
+    assert outcome["found"] >= 1
+
+
+def test_simulate_with_list_decoding_finds_at_least_as_many() -> None:
+    arguments = ("simulate", "--mechanism", "sh-extended", "--epsilon", "11.8", "--users", "4000")
+    hard, listed = run_json(*arguments), run_json(*arguments, "--list-size", "50")
+    assert listed["found"] >= hard["found"]
+
+
+def test_plan_compares_all_profiles(tmp_path: Path) -> None:
+    rows = {row["profile"]: row for row in run_json("plan", "--users", "1000", "--spam", "150")["rows"]}
+    assert rows["balanced"]["detectable"] == 83
+    assert rows["paper"]["detectable"] > 2 * rows["balanced"]["detectable"]
+    assert rows["balanced"]["found"] > 0.99 > rows["paper"]["found"]
+    assert "gate" in run("plan", "--profile", "balanced").stdout
+
+
+def test_plan_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "plan.png"
+    run("plan", "--picture", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plan_at_one_budget_shows_every_mechanism() -> None:
+    rows = run_json("plan", "--epsilon", "8")["rows"]
+    assert {row["mechanism"] for row in rows} == {
+        *("subspace", "whole-number", "sh-basic", "sh-extended", "sh-tuned", "sh-original"),
+        *("pem", "treehist", "rappor"),
+    }
+    # At ε = 2 nothing is left to find with once the histograms' frequency report has taken its 3.
+    cheap = {row["mechanism"] for row in run_json("plan", "--epsilon", "2")["rows"]}
+    assert cheap == {"subspace", "whole-number", "sh-original", "pem", "treehist", "rappor"}
+
+
+def test_audit_in_json() -> None:
+    document = run_json("audit", "--epsilon", "2")
+    assert document["ok"]
+    for row in document["rows"]:
+        assert {"randomiser", "claimed", "exact", "ok", "paper"} <= set(row)
+        assert row["ok"]
+    basic = next(row for row in document["rows"] if row["randomiser"] == "basic, one round")
+    assert (basic["claimed"], basic["paper"]) == (2.0, 4.0)
+
+
+def test_audit_with_the_black_box() -> None:
+    document = run_json("audit", "--epsilon", "2", "--blackbox", "--samples", "2000", "--seed", "1")
+    assert document["ok"]
+    assert len(document["blackbox"]) >= 8
+    assert all(row["lower"] <= row["claimed"] for row in document["blackbox"])
+
+
+def test_audit_of_mutants_catches_all() -> None:
+    document = run_json("audit", "--mutants")
+    assert document["ok"]
+    assert len(document["rows"]) >= 8
+    assert not any(row["ok"] for row in document["rows"])
+
+
+def test_bench_of_the_phone() -> None:
+    document = run_json("bench", "phone")
+    histogram = next(row for row in document["reports"] if row["mechanism"] == "sh-extended")
+    assert histogram["milliseconds"] <= 10
+    assert document["tally"]["symbols_per_second"] >= 200_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "--epsilon", "-1"), "epsilon must be a positive finite number, got -1.0"),
+        (("simulate", "--epsilon", "nan"), "epsilon must be a positive finite number, got nan"),
+        (("simulate", "--epsilon", "1e9"), "epsilon must be at most 40, got 1000000000.0"),
+        (("simulate", "--mechanism", "magic"), "mechanism must be one of subspace"),
+        (("simulate", "--profile", "magic"), "profile must be one of paper"),
+        (("simulate", "--mechanism", "sh-extended", "--epsilon", "2"), "epsilon must exceed epsilon_olh (3)"),
+        (("simulate", "--users", "100", "--largest", "99999"), "largest must leave room for the spammers'"),
+        (("simulate", "--picture", "nowhere/there.png"), "picture must be in a folder that exists"),
+        (("simulate", "--picture", "day.gif"), "picture must end with .png, .svg or .pdf"),
+        (("plan", "--spam", "2000"), "spam must be at most the 1000 users of the bucket, got 2000"),
+        (("plan", "--epsilon", "0"), "epsilon must be a positive finite number, got 0.0"),
+        (("audit", "--epsilon", "inf"), "epsilon must be a positive finite number, got inf"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments: tuple[str, ...], message: str) -> None:
+    done = run(*arguments, code=2)
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_without_the_server_extra_commands_say_what_to_install() -> None:
+    hide = "import sys\nfor name in ('numpy','scipy','numba','matplotlib'): sys.modules[name]=None\n"
+    for arguments in (["simulate"], ["plan"], ["bench", "phone"], ["prove"], ["audit", "--blackbox", "--epsilon", "1"]):
+        code = f"{hide}sys.argv=['hushcall',*{arguments!r}]\nfrom hushcall.cli import main\nmain()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 2
+        assert "pip install 'hushcall[" in done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,183 @@
+"""The subspace decoder: fast equals naive, dense equals sparse, areas equal whole numbers, windows, b."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import naive
+from tests.mechanisms import SUFFIXES, reports_of
+
+from hushcall.errors import InvalidParameter, InvalidTally
+from hushcall.learn import choosing
+from hushcall.learn.choosing import best_bits, bits_for, detectable
+from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports
+from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
+from hushcall.learn.window import find_in_window
+from hushcall.privacy.coins import seeded
+from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
+
+
+def make(item_bits: int, bits: int, count: int, seed: int) -> tuple[SubspaceLearner, SparseTally]:
+    learner = SubspaceLearner(Subspace(3.0, bits, item_bits), range(1 << item_bits))
+    world = random.Random(seed)
+    items = [world.randrange(1 << item_bits) for _ in range(count)]
+    return learner, learner.tally(reports_of(learner, items, b"%d" % seed))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 9), st.integers(1, 10), st.integers(0, 30), st.integers(0, 1000))
+def test_fast_paths_equal_the_naive_loop_bit_for_bit(item_bits: int, bits: int, count: int, seed: int) -> None:
+    learner, tally = make(item_bits, bits, count, seed)
+    slow = naive.support_counts([list(map(int, row)) for row in tally.rows], list(map(int, tally.values)), item_bits)
+    assert learner.support(tally).tolist() == slow
+    assert learner.support(learner.dense(tally)).tolist() == slow
+    assert few_supports(tally, range(1 << item_bits)).tolist() == slow
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(3, 9), st.integers(1, 10), st.integers(1, 30), st.integers(0, 1000), st.integers(1, 5))
+def test_dense_shards_add_up_to_identical_bytes(item_bits: int, bits: int, count: int, seed: int, shards: int) -> None:
+    learner, tally = make(item_bits, bits, count, seed)
+    order = random.Random(seed).sample(range(count), count)
+    pieces = [
+        SparseTally(tally.made_by, tally.rows[order[i::shards]], tally.values[order[i::shards]]) for i in range(shards)
+    ]
+    total = learner.dense(pieces[0])
+    for piece in pieces[1:]:
+        total = total.merge(learner.dense(piece))
+    assert total.to_bytes() == learner.dense(tally).to_bytes()
+    back = learner.dense_from_bytes(total.to_bytes())
+    assert learner.support(back).tolist() == learner.support(tally).tolist()
+    assert back.count == count
+    for item in range(0, 1 << item_bits, 7):
+        assert learner.estimate(back, [item]) == pytest.approx(learner.estimate(tally, [item]))
+
+
+def test_dense_and_sparse_find_the_same() -> None:
+    learner = SubspaceLearner(Subspace(4.0, 6), SUFFIXES)
+    items = [5_550_143] * 200 + random.Random(1).sample(SUFFIXES, 800)
+    tally = learner.tally(reports_of(learner, items, b"same"))
+    assert learner.find(learner.dense(tally), 10) == learner.find(tally, 10)
+    assert [hitter.item for hitter in learner.find(tally, 10)] == [5_550_143]
+
+
+def test_a_dense_tally_of_other_parameters_is_refused() -> None:
+    first, tally = make(6, 3, 5, 1)
+    second, other = make(6, 4, 5, 1)
+    with pytest.raises(InvalidTally):
+        first.dense(tally).merge(second.dense(other))
+    with pytest.raises(InvalidTally):
+        second.dense_from_bytes(first.dense(tally).to_bytes())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 511), st.integers(0, (1 << 24) - 1), st.integers(1, 12), st.integers(0, 10**6))
+def test_an_area_codes_view_of_a_report_is_the_report(area: int, suffix: int, bits: int, seed: int) -> None:
+    """A·(t, σ) = y exactly when A_lo·σ = y ⊕ A_hi·t."""
+    chosen = WholeNumber(4.0, bits)
+    public = seeded(b"%d" % seed)(32)
+    learner = WholeNumberLearner(chosen, SUFFIXES, 469)
+    item = area << SUFFIX_BITS | suffix
+    value = linear_hash(chosen.rows(public), item)
+    tally = SparseTally(b"", np.array([chosen.rows(public)], dtype=np.uint64), np.array([value], dtype=np.uint32))
+    local = learner.in_area(tally, area)
+    assert linear_hash(tuple(map(int, local.rows[0])), suffix) == int(local.values[0])
+    assert few_supports(tally, [item]).tolist() == [1]
+
+
+def test_whole_numbers_are_found_in_their_area_code_only() -> None:
+    learner = WholeNumberLearner(WholeNumber(8.0, 9), SUFFIXES, areas=6)
+    world = random.Random(2)
+    heavy = 4 << SUFFIX_BITS | 5_550_143
+    items = [heavy] * 120 + [world.randrange(6) << SUFFIX_BITS | world.choice(SUFFIXES) for _ in range(1500)]
+    tally = learner.tally(reports_of(learner, items, b"areas"))
+    steps: list[int] = []
+    found = learner.find(tally, 10, steps.append)
+    assert [hitter.item for hitter in found] == [heavy]
+    assert steps == [1, 2, 3, 4, 5, 6]
+    assert found[0].estimate == pytest.approx(float(learner.estimate(tally, [heavy])[0]))
+
+
+def day(epsilon: float, bits: int, users: int, heavy: int, seed: int) -> tuple[SubspaceLearner, SparseTally]:
+    learner = SubspaceLearner(Subspace(epsilon, bits), SUFFIXES)
+    items = [5_550_143] * heavy + random.Random(seed).sample(SUFFIXES, users - heavy)
+    return learner, learner.tally(reports_of(learner, items, b"day %d" % seed))
+
+
+def test_a_slow_spammer_stands_out_over_a_week_and_on_no_day() -> None:
+    """45 a day of 1000 at ε = 4 (83 would be needed), with days of different b among them."""
+    days = [day(4.0, 5 + place % 2, 1000, 45, place) for place in range(7)]
+    assert all(learner.find(tally) == [] for learner, tally in days)
+    found = find_in_window(days)
+    assert [hitter.item for hitter in found] == [5_550_143]
+    assert found[0].low <= 7 * 45 <= found[0].high
+    assert found[0].p_value < 1e-12
+
+
+def test_a_window_of_equal_days_is_the_merged_tally() -> None:
+    days = [day(4.0, 5, 300, 40, place) for place in range(3)]
+    merged = days[0][1].merge(days[1][1]).merge(days[2][1])
+    assert find_in_window(days) == days[0][0].find(merged)
+    assert find_in_window(days[::-1]) == find_in_window(days)
+    assert find_in_window([]) == []
+
+
+def test_a_window_over_two_domains_is_refused() -> None:
+    small = SubspaceLearner(Subspace(4.0, 5), range(3_000_000, 4_000_000))
+    other = (small, small.tally(reports_of(small, [3_000_001], b"1")))
+    with pytest.raises(InvalidParameter, match="share one domain"):
+        find_in_window([day(4.0, 6, 10, 5, 1), other])
+
+
+DESIGN = {  # smallest count found with 90 % power, family-wise error 10⁻³, D = 10⁷
+    100: (79, 49, 34, 18, 11, 7, 5),
+    300: (130, 77, 51, 25, 14, 10, 6),
+    1000: (224, 129, 83, 38, 20, 12, 8),
+    3000: (372, 214, 133, 57, 28, 16, 10),
+}
+
+
+@pytest.mark.parametrize("users", DESIGN)
+def test_detectable_counts_are_those_of_the_design(users: int) -> None:
+    for epsilon, expected in zip((2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0), DESIGN[users], strict=True):
+        bits = best_bits(users, epsilon, 10**7)
+        assert detectable(users, epsilon, bits, 10**7) == pytest.approx(expected, abs=max(1, 0.01 * expected))
+
+
+@pytest.mark.parametrize(("users", "epsilon"), [(100, 2.0), (300, 6.0), (2000, 4.0), (5000, 10.0)])
+def test_the_walk_finds_the_best_b(users: int, epsilon: float) -> None:
+    counts = {bits: detectable(users, epsilon, bits, 10**7) for bits in range(1, 20)}
+    assert counts[best_bits(users, epsilon, 10**7)] == min(counts.values())
+
+
+def test_the_table_of_b_moves_in_steps() -> None:
+    choosing.best_bits.cache_clear()
+    for users in range(1000, 1100):
+        bits_for(users, 4.0, 10**7)
+    assert choosing.best_bits.cache_info().currsize <= 3
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Subspace(0, 5),
+        lambda: Subspace(4.0, 0),
+        lambda: Subspace(4.0, 25),
+        lambda: Subspace(float("nan"), 5),
+        lambda: SubspaceLearner(Subspace(4.0, 5), SUFFIXES, buckets=0),
+        lambda: best_bits(0, 4.0, 10**7),
+        lambda: bits_for(10, -1.0, 10**7),
+    ],
+)
+def test_bad_parameters_are_refused(call: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        call()
+
+
+def test_a_dense_tally_is_a_value() -> None:
+    learner, tally = make(6, 3, 5, 1)
+    assert isinstance(learner.dense(tally), DenseTally)
+    assert learner.dense(tally).count == 5

@@ -1,0 +1,108 @@
+"""The audit itself: it finds steps exactly, agrees with formulas, catches every mutant, and its black box has power."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushcall.privacy import mutants, subjects
+from hushcall.privacy.accounting import Accounting, exact_round_ratio
+from hushcall.privacy.audit import Broken, examine, steps
+from hushcall.privacy.blackbox import lower_bound
+from hushcall.privacy.coins import ONE, seeded
+from hushcall.privacy.exact import exp_below, log
+from hushcall.report.local_hashing import LocalHashing
+from hushcall.report.randomisers import basic, extended, tuned
+from hushcall.report.subspace import Subspace
+
+
+@given(st.lists(st.integers(1, ONE - 1), max_size=12), st.lists(st.integers(0, ONE), max_size=4))
+def test_steps_are_found_exactly_whatever_the_hints(cuts: list[int], hints: list[int]) -> None:
+    edges = [0, *sorted(set(cuts)), ONE]
+
+    def outcome(word: int) -> bytes:
+        return bytes([sum(word >= edge for edge in edges[1:-1])])
+
+    pieces = steps(outcome, {hint for hint in hints if 0 < hint < ONE})
+    assert pieces == [(bytes([i]), edges[i + 1] - edges[i]) for i in range(len(edges) - 1)]
+
+
+def test_outcomes_that_do_not_lie_in_intervals_are_refused() -> None:
+    with pytest.raises(Broken, match="do not lie in intervals"):
+        steps(lambda word: bytes([word & 1]), set())
+
+
+@pytest.mark.parametrize("budget", [0.5, 4.4, 12.0])
+def test_every_claim_holds_and_is_tight(budget: float) -> None:
+    rows = list(subjects.findings((budget,)))
+    assert len(rows) == subjects.rows_per_budget()
+    for row in rows:
+        assert row.ok, row
+        assert row.exact == pytest.approx(row.claimed, rel=1e-6), row
+
+
+def test_a_basic_round_costs_half_of_what_the_paper_charges() -> None:
+    rows = {row.randomiser: row for row in subjects.findings((2.2,))}
+    basic_round, extended_round = rows["basic, one round"], rows["extended, one round"]
+    assert (basic_round.paper, basic_round.claimed) == (4.4, 2.2)
+    assert basic_round.exact == pytest.approx(2.2)
+    assert (extended_round.paper, extended_round.claimed) == (4.4, 4.4)
+    assert extended_round.exact == pytest.approx(4.4)
+
+
+@given(st.floats(0.05, 10), st.fractions(Fraction(1, 100), Fraction(99, 100)))
+def test_the_closed_form_of_a_round_is_at_most_its_claim(epsilon: float, share: Fraction) -> None:
+    ratio = exp_below(Fraction(epsilon))
+    keep = int(ONE * ratio / (ratio + 1) * share)
+    for odds, cost in (
+        (basic(epsilon), Fraction(epsilon)),
+        (extended(epsilon), 2 * Fraction(epsilon)),
+        (tuned(epsilon, keep), Fraction(epsilon)),
+    ):
+        exact = exact_round_ratio(odds.keep, odds.flip, odds.noise, ONE)
+        assert exact is not None
+        assert exact <= exp_below(cost)
+        assert log(exact) == pytest.approx(float(cost), abs=1e-9)
+
+
+@pytest.mark.parametrize("make", mutants.MUTANTS, ids=lambda make: make.__name__)
+def test_every_mutant_is_caught(make) -> None:  # type: ignore[no-untyped-def]
+    mutant = make()
+    finding = examine(mutant, epsilon=float(mutant.cost))
+    assert not finding.ok
+    assert finding.why
+
+
+def test_there_are_many_kinds_of_mutants() -> None:
+    assert len(mutants.MUTANTS) >= 8
+
+
+def test_the_black_box_leaves_honest_claims_standing() -> None:
+    """False alarms: 10⁻³ each by construction, so 5·10⁻³ over these (and the seed is fixed)."""
+    for subject in (
+        LocalHashing(2.0),
+        LocalHashing(3.0),
+        Subspace(2.0, 3),
+        subjects.histogram("extended", 4.4, Accounting.PAPER),
+        subjects.histogram("basic", 4.4, Accounting.EXACT),
+    ):
+        bound = lower_bound(subject, seeded(b"honest"), samples=4000)
+        assert bound.consistent, bound
+
+
+def test_the_black_box_has_power() -> None:
+    """It comes within 15 % of the truth for OLH, and convicts phones that spend twice what they claim."""
+    assert lower_bound(LocalHashing(2.0), seeded(b"power"), samples=20_000).lower > 0.85 * 2.0
+
+    @dataclass(frozen=True)
+    class Overspending(LocalHashing):
+        @property
+        def cost(self) -> Fraction:
+            return Fraction(self.epsilon) / 2
+
+    guilty = [Overspending(2.0), Overspending(3.0), mutants.odds_of_a_narrower_hash()]
+    for mutant in guilty:
+        bound = lower_bound(mutant, seeded(b"guilty"), samples=20_000)
+        assert not bound.consistent, bound

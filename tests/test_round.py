@@ -1,0 +1,72 @@
+"""The tour: a whole round in memory, for every profile's kind of mechanism."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from hushcall.lab.day import make_day
+from hushcall.numbers import NANP
+from hushcall.privacy.coins import seeded
+from hushcall.profiles import PROFILES, Profile
+from hushcall.round import run_round
+
+DAY = make_day(users=3000, spammers=6, largest=500, seed=4)
+
+
+@pytest.mark.parametrize("name", ["paper", "balanced", "sensitive"])
+def test_a_round_finds_large_spammers_and_nothing_that_nobody_reported(name: str) -> None:
+    result = run_round(DAY.calls, seeded(b"round"), PROFILES[name])
+    listed = {entry.number: entry.hitter for entry in result.listed}
+    top = max(DAY.spammers, key=lambda number: DAY.spammers[number])
+    assert top in listed
+    assert listed[top].estimate == pytest.approx(DAY.spammers[top], rel=0.25)
+    assert set(listed) <= set(DAY.spammers)
+    assert sum(result.sizes.values()) == len(DAY.calls)
+
+
+def test_phones_of_skipped_buckets_spend_nothing_and_the_others_their_epsilon() -> None:
+    profile = PROFILES["paper"]
+    result = run_round(DAY.calls, seeded(b"spend"), profile)
+    running = sum(size for area, size in result.sizes.items() if area not in result.skipped)
+    spent = Counter(result.spent)
+    assert set(spent) == {0.0, profile.epsilon}
+    assert spent[profile.epsilon] == running
+    assert all(size <= profile.tau for area, size in result.sizes.items() if area in result.skipped)
+
+
+def test_the_same_coins_give_the_same_round() -> None:
+    assert run_round(DAY.calls, seeded(b"x")) == run_round(DAY.calls, seeded(b"x"))
+    assert run_round(DAY.calls, seeded(b"x")) != run_round(DAY.calls, seeded(b"y"))
+
+
+def test_nothing_in_the_clear_is_one_bucket() -> None:
+    plan = replace(NANP, area_codes=NANP.area_codes[:8])  # eight area codes decode in a second
+    day = make_day(users=2500, spammers=2, largest=600, seed=4)
+    area = plan.area_codes[3]
+    calls = [plan.number(area, call.suffix) if call else None for call in day.calls]
+    result = run_round(calls, seeded(b"whole"), PROFILES["sensitive-whole"], plan)
+    heavy = {plan.number(area, number.suffix) for number in day.spammers}
+    assert {entry.number for entry in result.listed} == heavy
+    assert result.sizes == {0: 2500}
+
+
+def test_the_original_protocol_finds_a_number_that_half_of_all_phones_report() -> None:
+    """At a budget of 30 and with half of all phones: the paper's point that it is not practical."""
+    number = NANP.number(202, 5_550_143)
+    calls = [number] * 1000 + [None] * 1000
+    profile = Profile("original", "a baseline", "sh-original", 30.0, 143)
+    result = run_round(calls, seeded(b"original"), profile)
+    assert number in {entry.number for entry in result.listed}
+
+
+def test_progress_is_told() -> None:
+    seen: list[tuple[str, int, int]] = []
+    run_round(DAY.calls[:200], seeded(b"p"), progress=lambda *step: seen.append(step))
+    assert ("collect", 200, 200) in seen
+
+
+def test_an_empty_round_is_a_round() -> None:
+    result = run_round([], seeded(b"empty"))
+    assert result.listed == ()
+    assert result.spent == ()
