@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hushcall.errors import InvalidTally
 from hushcall.learn import tally as files
 from hushcall.learn.compiled import kernel
-from hushcall.learn.decide import HeavyHitter, Support, above
+from hushcall.learn.decide import HeavyHitter, Support, judge
 from hushcall.learn.learner import Reported, matrix, refuse, seeds
 from hushcall.privacy.coins import ONE
 from hushcall.report.hashing import HASH_BITS
@@ -116,17 +116,13 @@ class LocalHashingLearner:
         counts = support_counts(tally, items, self.mechanism.size)
         return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
 
-    def judge(self, tally: HashTally, items: Sequence[int]) -> list[HeavyHitter]:
-        """Estimate, interval and p-value of given candidates."""
-        law = self.law(tally.count)
-        counts = support_counts(tally, items, self.mechanism.size)
-        return [law.hitter(item, int(count)) for item, count in zip(items, counts, strict=True)]
+    def judge(self, tally: HashTally, items: Sequence[int], tau: float) -> list[HeavyHitter]:
+        """Which of the given candidates have f̂ > τ."""
+        return judge(self.law(tally.count), items, support_counts(tally, items, self.mechanism.size), tau)
 
     def find(self, tally: HashTally, tau: float) -> list[HeavyHitter]:
         """Every item of the domain with f̂ > τ."""
-        estimates = self.estimate(tally, self.domain)
-        items = [self.domain[int(place)] for place in np.flatnonzero(estimates > tau)]
-        return above(self.judge(tally, items), tau)
+        return self.judge(tally, self.domain, tau)
 
 
 def law_of(mechanism: LocalHashing, reports: int) -> Support:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hushcall.learn import tally as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
 from hushcall.learn.compiled import kernel
-from hushcall.learn.decide import HeavyHitter, Support, above
+from hushcall.learn.decide import HeavyHitter, Support, judge
 from hushcall.learn.learner import Reported, matrix, refuse
 from hushcall.learn.local_hashing import same_maker
 from hushcall.privacy.coins import ONE
@@ -97,9 +97,8 @@ class OriginalHistogramLearner:
 
     def find(self, tally: OriginalTally, tau: float) -> list[HeavyHitter]:
         """The candidates whose estimate is above τ (or η·n, for the original's own threshold)."""
-        items, law = self.candidates(tally), self.law(tally.count)
-        counts = self.agreements(tally, items)
-        return above((law.hitter(i, int(c)) for i, c in zip(items, counts, strict=True)), tau)
+        items = self.candidates(tally)
+        return judge(self.law(tally.count), items, self.agreements(tally, items), tau)
 
 
 @kernel(parallel=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushcall.learn import tally as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
-from hushcall.learn.decide import HeavyHitter, above
+from hushcall.learn.decide import HeavyHitter
 from hushcall.learn.learner import Reported, matrix, refuse, seeds
 from hushcall.learn.list_decoding import decode_list
 from hushcall.learn.local_hashing import HashTally, LocalHashingLearner, read_values, same_maker
@@ -89,4 +89,4 @@ class SuccinctHistogramLearner:
 
     def find(self, tally: HistogramTally, tau: float) -> list[HeavyHitter]:
         """The candidates whose OLH estimate is above τ (the paper uses τ, since η is far below it)."""
-        return above(self.oracle.judge(tally.oracle, self.candidates(tally)), tau)
+        return self.oracle.judge(tally.oracle, self.candidates(tally), tau)

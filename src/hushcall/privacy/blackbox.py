@@ -45,8 +45,7 @@ def lower_bound(
     """A lower bound on ε that is wrong with probability at most ``level``."""
     checks.whole("samples", samples, 100)
     checks.probability("level", level)
-    first, *others = probe_items(mechanism)
-    second = others[-1]
+    first, second = _far_apart(mechanism, coins)
     outputs = [[_outcomes(mechanism, item, coins) for _ in range(samples)] for item in (first, second)]
     draws = mechanism.draws()
     share = level / (2 * len(draws))
@@ -55,6 +54,23 @@ def lower_bound(
         columns = [[outcome[place] for outcome in side] for side in outputs]
         total += _draw_bound(columns[0], columns[1], share)
     return LowerBound(name or mechanism.name, float(mechanism.cost), total, samples, 1 - level)
+
+
+def _far_apart(mechanism: Mechanism, coins: ByteSource, pilot: int = 300) -> tuple[int, int]:
+    """The first probe item, and the one whose reports look least like its own in a small sample."""
+    first, *others = probe_items(mechanism)
+
+    def sample(item: int) -> list[Counter[bytes]]:
+        return [
+            Counter(column) for column in zip(*(_outcomes(mechanism, item, coins) for _ in range(pilot)), strict=True)
+        ]
+
+    mine = sample(first)
+
+    def distance(item: int) -> int:
+        return sum((here - there).total() for here, there in zip(mine, sample(item), strict=True))
+
+    return first, max(others, key=distance)
 
 
 def _outcomes(mechanism: Mechanism, item: int, coins: ByteSource) -> list[bytes]:
