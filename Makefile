@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench coverage clean
+.PHONY: help demo test check format pictures prove bench coverage clean
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/'
@@ -36,6 +36,13 @@ check: $(VENV)/.dev  ## lint, format and types
 format: $(VENV)/.dev  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: $(VENV)/.lab  ## the pictures of README and docs, from real runs
+	$(BIN)/hushcall simulate --picture docs/pictures/day.svg
+	$(BIN)/hushcall plan --picture docs/pictures/plan.svg
+
+prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside the promises (minutes)
+	$(BIN)/hushcall prove
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
+from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.exact import epsilon_value
 
 TAU = 143
@@ -41,6 +42,7 @@ class Profile:
     epsilon_olh: float = EPSILON_OLH
     rounds: int = 2
     least_channels: int = 64
+    accounting: Accounting = Accounting.PAPER  # how the basic randomiser's budget is reckoned
     list_size: int = 0  # candidates per channel that list decoding keeps; 0: the paper's hard decoder
 
     def __post_init__(self) -> None:

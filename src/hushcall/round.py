@@ -83,7 +83,7 @@ def run_round(
     for done, (area, learner) in enumerate(running.items(), 1):
         tally = learner.tally(reports[area])
         found = learner.find(tally, profile.tau)
-        listed += [Listed(_number(hitter.item, area, profile, plan), hitter) for hitter in found]
+        listed += [Listed(n, hitter) for hitter in found if (n := _number(hitter.item, area, profile, plan))]
         progress("decode", done, len(running))
 
     listed.sort(key=lambda entry: (-entry.hitter.estimate, entry.number))
@@ -98,10 +98,11 @@ def _item(number: Number, profile: Profile, plan: NumberingPlan) -> int:
     return number.national if profile.mechanism == "sh-original" else number.suffix
 
 
-def _number(item: int, area: int, profile: Profile, plan: NumberingPlan) -> Number:
-    """The inverse of :func:`_item`."""
+def _number(item: int, area: int, profile: Profile, plan: NumberingPlan) -> Number | None:
+    """The inverse of :func:`_item`; None for what the original protocol spells out but nobody can have."""
     if profile.mechanism == "whole-number":
         return plan.number(plan.area_codes[item >> plan.suffix_bits], item & ((1 << plan.suffix_bits) - 1))
     if profile.mechanism == "sh-original":
-        return plan.number(item // plan.suffixes, item % plan.suffixes)
+        first, rest = divmod(item, plan.suffixes)
+        return plan.number(first, rest) if first in plan.area_index and plan.suffix_is_valid(rest) else None
     return plan.number(area, item)

@@ -132,7 +132,7 @@ def test_a_window_over_two_domains_is_refused() -> None:
         find_in_window([day(4.0, 6, 10, 5, 1), other])
 
 
-DESIGN = {  # smallest count found with 90 % power, family-wise error 10⁻³, D = 10⁷
+TABLE = {  # smallest count found with 90 % power, family-wise error 10⁻³, D = 10⁷
     100: (79, 49, 34, 18, 11, 7, 5),
     300: (130, 77, 51, 25, 14, 10, 6),
     1000: (224, 129, 83, 38, 20, 12, 8),
@@ -140,9 +140,9 @@ DESIGN = {  # smallest count found with 90 % power, family-wise error 10⁻³, D
 }
 
 
-@pytest.mark.parametrize("users", DESIGN)
-def test_detectable_counts_are_those_of_the_design(users: int) -> None:
-    for epsilon, expected in zip((2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0), DESIGN[users], strict=True):
+@pytest.mark.parametrize("users", TABLE)
+def test_detectable_counts_are_those_of_the_table(users: int) -> None:
+    for epsilon, expected in zip((2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0), TABLE[users], strict=True):
         bits = best_bits(users, epsilon, 10**7)
         assert detectable(users, epsilon, bits, 10**7) == pytest.approx(expected, abs=max(1, 0.01 * expected))
 

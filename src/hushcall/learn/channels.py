@@ -34,7 +34,7 @@ def decode_hard(sums: NDArray[np.int32], code: ExtendedHamming, item_bits: int, 
     A plus is a 0 and a minus a 1, x_r = (−1)^bit/√m: the paper leaves the choice open, and as valid suffixes have a few
     more zeros than ones, the tie that it rounds to plus is right a little more often this way.
     Items shorter than the message leave its upper bits zero: the decoder knows that and does not read them (a shortened
-    code; reading them would only let noise in, and cost 3 to 5 points of detection at the paper's budgets).
+    code; reading them would only let noise in, and cost up to 5 points of detection at the paper's budgets).
     Two errors, an upper bit repaired to one, a message outside the domain: no candidate. Sorted, each candidate once.
     """
     ones = sums < 0

@@ -57,6 +57,20 @@ def bits_for(users: int, epsilon: float, hypotheses: int, level: float = 1e-3) -
 
     b hardly changes over 10 % of users, and a round of 400 buckets then needs a few dozen calculations, not 400.
     """
+    return best_bits(_table_size(users), epsilon, hypotheses, level)
+
+
+def _table_size(users: int) -> int:
+    """The next size up in steps of 10 %."""
     checks.whole("users", users, 1)
-    step = math.ceil(math.log(users) / math.log(1.1) - 1e-9)
-    return best_bits(max(round(1.1**step), 1), epsilon, hypotheses, level)
+    return max(math.ceil(1.1 ** math.ceil(math.log(users) / math.log(1.1) - 1e-9)), users)
+
+
+@lru_cache(maxsize=4096)
+def _table_entry(size: int, epsilon: float, hypotheses: int, level: float) -> int:
+    return detectable(size, epsilon, best_bits(size, epsilon, hypotheses, level), hypotheses, level)
+
+
+def worth_running(users: int, epsilon: float, hypotheses: int, level: float = 1e-3) -> bool:
+    """The gate of a subspace bucket: whether a number that all its phones report would be found, by the same table."""
+    return _table_entry(_table_size(users), epsilon, hypotheses, level) <= users

@@ -15,10 +15,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal, stats
+from scipy import signal, special, stats
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
@@ -60,7 +61,7 @@ class Support:
 
     def p_value(self, count: int) -> float:
         """P(C ≥ count) for a number that nobody holds: an exact binomial tail."""
-        return float(stats.binom.sf(count - 1, self.reports, self.q))
+        return _binomial_tail(count, self.reports, self.q)
 
     def tail(self, count: int, holders: int) -> float:
         """P(C ≥ count) for a number with that many holders: the exact convolution of two binomials."""
@@ -82,11 +83,7 @@ class Support:
     def threshold(self, level: float, hypotheses: float) -> int:
         """The smallest C whose p-value, times all the hypotheses tested, is at most ``level`` (Bonferroni)."""
         checks.probability("level", level)
-        share = level / hypotheses
-        guess = max(int(stats.binom.isf(share, self.reports, self.q)) - 2, 0)
-        while self.p_value(guess) > share:
-            guess += 1
-        return guess
+        return _threshold(self.reports, self.q, level / hypotheses)
 
     def power(self, holders: int, threshold: int) -> float:
         """The chance that a number with that many holders reaches the threshold."""
@@ -101,6 +98,19 @@ class Support:
         """What we say about one number that ``count`` reports support."""
         low, high = self.interval(count, level)
         return HeavyHitter(item, float(self.estimate(count)), low, high, self.p_value(count))
+
+
+def _binomial_tail(count: int, trials: int, chance: float) -> float:
+    """P(Binomial ≥ count): the regularised incomplete beta function, which keeps its digits where the tail is tiny."""
+    if count <= 0:
+        return 1.0
+    return float(special.betainc(count, trials - count + 1, chance)) if count <= trials else 0.0
+
+
+@lru_cache(maxsize=1 << 16)
+def _threshold(trials: int, chance: float, share: float) -> int:
+    """The smallest count whose tail is at most ``share``. Rounds ask for the same ones over and over."""
+    return _first(lambda count: _binomial_tail(count, trials, chance) <= share, 0, trials)
 
 
 def above(hitters: Iterable[HeavyHitter], tau: float) -> list[HeavyHitter]:

@@ -1,7 +1,7 @@
 """The server, before anyone spends a budget: bucket sizes come in, which buckets run leaves.
 
-U_{l,n} is the probability that n balls thrown at l bins fill every bin (Ucci et al., equation 2 with b = l): the
-chance that n phones holding the same number between them show every bit of it, noise left aside.
+U_{l,n} is the probability that n balls thrown at l bins fill every bin (Ucci et al., the distribution of non-empty
+cells with b = l): the chance that n phones holding the same number between them show every bit of it, noise left aside.
 
 >>> round(fill_probability(31, 143), 3), round(fill_probability(24, 111), 3)
 (0.746, 0.804)
@@ -40,7 +40,7 @@ def fill_probability(bins: int, balls: int) -> float:
 
 
 def filled_bins(bins: int, balls: int) -> list[float]:
-    """U_{l,n}(b) for b = 0 … l: how likely it is that exactly b bins are filled (the paper's equation 2)."""
+    """U_{l,n}(b) for b = 0 … l: how likely it is that exactly b bins are filled."""
     return [
         math.comb(bins, filled) * (filled / bins) ** balls * fill_probability(filled, balls) if filled else 0.0
         for filled in range(bins + 1)
@@ -72,7 +72,7 @@ def nearest_count(bins: int, probability: float) -> int:
 
 
 def eta(epsilon: float, beta: float, rounds: int, domain: int, users: int) -> float:
-    """η = (2T+1)/ε · √(ln d · ln(1/β) / n): the original protocol's threshold, as a frequency (equation 1)."""
+    """η = (2T+1)/ε · √(ln d · ln(1/β) / n): the original protocol's threshold, as a frequency."""
     checks.positive("epsilon", epsilon)
     checks.probability("beta", beta)
     checks.whole("T", rounds, 1)

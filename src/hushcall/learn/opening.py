@@ -20,7 +20,6 @@ from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NumberingPlan
-from hushcall.privacy.accounting import Accounting
 from hushcall.profiles import HISTOGRAMS, RIVALS, Profile
 from hushcall.report.original_histogram import OriginalHistogram
 from hushcall.report.prefix_extending import PrefixExtending
@@ -45,25 +44,27 @@ def open_bucket(
     if profile.mechanism == "subspace":
         hypotheses = len(domain) * buckets
         bits = choosing.bits_for(users, profile.epsilon, hypotheses, profile.level)
-        if choosing.detectable(users, profile.epsilon, bits, hypotheses, profile.level) > users:
+        if not choosing.worth_running(users, profile.epsilon, hypotheses, profile.level):
             return None
         return SubspaceLearner(Subspace(profile.epsilon, bits), domain, profile.level, buckets)
     if profile.mechanism in RIVALS:
-        return open_rival(profile, users, domain)
+        return open_rival(profile, users, domain, seed)
     if profile.mechanism in HISTOGRAMS:
         return _open_histogram(profile, users, seed, domain)
     return open_round(profile, plan, users, seed)
 
 
-def open_rival(profile: Profile, users: int, domain: range, candidates: tuple[int, ...] = (2_000_000,)) -> Rival | None:
+def open_rival(
+    profile: Profile, users: int, domain: range, seed: bytes, candidates: tuple[int, ...] = (2_000_000,)
+) -> Rival | None:
     """The learner of a rival, behind the histograms' gate: PEM seeks the ten largest, RAPPOR among ``candidates``."""
     if users <= profile.tau:
         return None
     if profile.mechanism == "pem":
         return PrefixExtendingLearner(PrefixExtending(profile.epsilon), domain)
     if profile.mechanism == "treehist":
-        return TreeHistogramLearner(TreeHistogram(profile.epsilon), domain)
-    return RapporLearner(Rappor(profile.epsilon), domain, candidates)
+        return TreeHistogramLearner(TreeHistogram(profile.epsilon, seed=seed), domain)
+    return RapporLearner(Rappor(profile.epsilon, seed=seed), domain, candidates)
 
 
 def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -> Learner[Any]:
@@ -98,7 +99,7 @@ def _open_histogram(profile: Profile, users: int, seed: bytes, domain: range) ->
         rounds=profile.rounds,
         channels=channels,
         seed=seed,
-        accounting=Accounting.PAPER,
+        accounting=profile.accounting,
         keep=keep,
     )
     return SuccinctHistogramLearner(mechanism, domain, profile.list_size)

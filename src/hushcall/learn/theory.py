@@ -19,9 +19,9 @@ from hushcall.report.succinct_histogram import SuccinctHistogram
 
 
 def channel_variance(randomiser: ChannelRandomiser, users: float, holders: float) -> float:
-    """Variance of n·f̂, the count that one channel's reports estimate (Ucci et al., Lemma 2 times n²).
+    """Variance of n·f̂, the count that one channel's reports estimate (Ucci et al., the lemma on estimates, times n²).
 
-    holders · (c²(p+q) − 1) + (users − holders) · 2c²θ; for the basic randomiser this is n·c² − holders (equation 3).
+    holders · (c²(p+q) − 1) + (users − holders) · 2c²θ; for the basic randomiser this is n·c² − holders.
     """
     p, q, theta = randomiser.probabilities
     c = randomiser.scale

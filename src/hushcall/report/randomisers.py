@@ -27,7 +27,7 @@ class ChannelRandomiser:
     ========================  =====================  =====================  ===========
 
     ``scale`` is c = 1/(p − q): a symbol stands for ±c√m, which makes its expectation the codeword bit itself
-    (Ucci et al., Lemma 1). Basic, extended and tuned are three choices of the weights.
+    (Ucci et al., the lemma on the extended randomiser). Basic, extended and tuned are three choices of the weights.
     """
 
     kind: str
@@ -68,7 +68,7 @@ def basic(epsilon: float | Fraction) -> ChannelRandomiser:
 
 
 def extended(epsilon: float | Fraction) -> ChannelRandomiser:
-    """The paper's (Algorithm 3, Lemma 1): p = e^ε/(e^ε+2), q = θ = 1/(e^ε+2). A round costs 2ε."""
+    """The paper's (its extended randomiser): p = e^ε/(e^ε+2), q = θ = 1/(e^ε+2). A round costs 2ε."""
     rare = ceil_divide(ONE, exp_below(epsilon_value("epsilon", epsilon)) + 2)
     return ChannelRandomiser("extended", ONE - 2 * rare, rare, rare)
 

@@ -1,0 +1,83 @@
+"""README, docs and --help agree with the code: commands, links, examples and figures."""
+
+import doctest
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from hushcall.cli.app import app
+from hushcall.privacy.mutants import MUTANTS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
+
+
+def test_the_two_commands_come_first() -> None:
+    assert README.index("make demo") < README.index("make test") < README.index("## ")
+
+
+def test_readme_examples_run() -> None:
+    assert doctest.testfile(str(ROOT / "README.md"), module_relative=False).failed == 0
+
+
+def test_every_command_is_in_the_readme_and_has_help_with_an_example() -> None:
+    group = typer.main.get_group(app)
+    for name, command in group.commands.items():
+        assert f"`hushcall {name}`" in README, name
+        assert command.help, name
+        for inner, sub in getattr(command, "commands", {}).items():
+            assert f"`{inner}`" in README, (name, inner)
+            assert sub.help, (name, inner)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_named_in_the_docs_exist(page: Path) -> None:
+    for module in set(
+        re.findall(r"`((?:src/hushcall|tests|benchmarks|docs)/[\w/]+\.(?:py|md|json))`", page.read_text("utf-8"))
+    ):
+        assert (ROOT / module).exists(), (page.name, module)
+
+
+def test_the_figures_of_the_readme_are_those_of_the_code() -> None:
+    done = subprocess.run([*HUSHCALL, "plan", "--json"], capture_output=True, text=True, check=True)
+    rows = {row["profile"]: row for row in json.loads(done.stdout)["rows"]}
+    for name, label in (
+        ("paper", "the paper"),
+        ("strong", "`strong`"),
+        ("balanced", "`balanced`"),
+        ("sensitive", "`sensitive`"),
+    ):
+        line = next(line for line in README.splitlines() if label in line and line.count("|") > 4 and "ε" not in line)
+        cells = [cell.strip() for cell in line.strip(" |").split("|")]
+        row = rows[name]
+        assert cells[1:] == [f"{row['epsilon']:g}", str(row["report_bytes"]), str(row["detectable"])]
+    words = {17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twenty"}
+    assert f"{words[len(MUTANTS)]} deliberately broken randomisers" in README
+
+
+def test_the_simulated_day_of_the_readme_is_what_make_demo_prints() -> None:
+    done = subprocess.run(
+        [*HUSHCALL, "simulate"], capture_output=True, text=True, check=True, env={"COLUMNS": "80", "PATH": ""}
+    )
+    numbers = [line for line in done.stdout.splitlines() if line.startswith("│")]
+    assert len(numbers) == 15
+    for line in numbers:
+        assert line.rstrip() in README
+
+
+def test_the_changelog_has_something_to_say() -> None:
+    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
