@@ -11,6 +11,7 @@
     │   ├── WrongLength
     │   └── WrongSymbol
     ├── InvalidTally          a tally cannot be read, or cannot be merged with another
+    ├── InvalidData           a file of calls cannot be read, or holds nothing of use
     └── MissingExtra          a part of hushcall needs packages that are not installed
 
 A message names the field, the rule and the value: ``epsilon must be positive, got -1.0``.
@@ -68,6 +69,10 @@ class WrongSymbol(InvalidReport):
 
 class InvalidTally(_Violation):
     """A tally cannot be read, or cannot be merged with another."""
+
+
+class InvalidData(_Violation):
+    """A file of calls cannot be read, or holds nothing of use."""
 
 
 class MissingExtra(HushcallError):

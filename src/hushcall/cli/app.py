@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hushcall import __version__
-from hushcall.cli import audit, bench, plan, prove, simulate
+from hushcall.cli import audit, bench, data, experiment, plan, prove, simulate
 
 app = typer.Typer(
     name="hushcall",
@@ -20,7 +20,9 @@ app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
 app.command("prove")(prove.prove)
+app.command("experiment")(experiment.experiment)
 app.add_typer(bench.bench, name="bench")
+app.add_typer(data.data, name="data")
 
 
 def _version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.errors import InvalidParameter, MissingExtra
+from hushcall.errors import MissingExtra
 
 if TYPE_CHECKING:
     from hushcall.lab.datasets import Calls
@@ -99,8 +99,6 @@ def describe(
       hushcall data describe complaints/ --json
     """
     _, describing, synthesis, _ = _lab()
-    if pictures is not None and pictures.exists() and not pictures.is_dir():
-        raise InvalidParameter("pictures", "be a folder", str(pictures))
     calls = synthesis.synthesise(seed) if source == "synth" else _read([Path(source)])
     facts = describing.summary(calls)
     drawn = [] if pictures is None else describing.pictures(calls, pictures)

@@ -46,7 +46,8 @@ def save(figure: Figure, path: Path) -> None:
     figure.savefig(path, dpi=160, bbox_inches="tight", metadata=metadata)
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """No box, a faint grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, alpha=0.25)
 
@@ -83,7 +84,7 @@ def true_against_estimated(
     axes.set_xlim(0, top)
     axes.set_ylim(-0.02 * top, top)
     axes.legend(loc="upper left", frameon=False)
-    _tidy(axes)
+    tidy(axes)
     save(figure, path)
 
 
@@ -106,7 +107,7 @@ def detectable_curves(
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.set_title(title)
-        _tidy(axes)
+        tidy(axes)
     left.set_xlabel("ε of one report")
     left.set_ylabel("reports of one number needed to find it\n(90 % power; lower is better)")
     right.set_xscale("log")

@@ -1,0 +1,146 @@
+"""A bucket without its phones: who holds what comes in, what the server would detect leaves; exact in distribution.
+
+A million phones one by one take minutes; their sums have known laws. For the histograms, what phones send on the
+channel that holds their number is drawn phone by phone (a few draws each), and what all of them send on the other
+channels is one multinomial per channel. The frequency oracles and the subspace decoder see a number only through its
+support, C ~ Binomial(c, p) + Binomial(n − c, q), drawn per number; of the numbers that nobody holds, Binomial(D, tail)
+pass the threshold. What is left out is the dependence *between* numbers' supports, which pairwise independent hashes
+make uncorrelated; ``tests/lab/test_fast.py`` compares with the phone-by-phone path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcall.learn.channels import decode_hard
+from hushcall.learn.decide import Support
+from hushcall.learn.list_decoding import likeliest
+from hushcall.learn.local_hashing import law_of as olh_law
+from hushcall.learn.original_histogram import OriginalHistogramLearner
+from hushcall.learn.subspace import SubspaceLearner
+from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
+from hushcall.learn.theory import needed_support
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.report.hashing import MultiplyShift
+from hushcall.report.randomisers import ChannelRandomiser
+
+Ints = NDArray[np.int64]
+WORTH_A_LIST = 40
+"""Channels in which no number has this many holders are not list-decoded: nothing in them could pass the oracle's τ ≥
+100.
+"""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Distinct items and how many phones hold each; ``dummies`` more phones hold a random item each."""
+
+    items: Ints
+    counts: Ints
+    dummies: int
+
+    @property
+    def users(self) -> int:
+        """N."""
+        return int(self.counts.sum()) + self.dummies
+
+
+def detect(learner: Any, bucket: Bucket, tau: float, generator: np.random.Generator) -> dict[int, float]:
+    """{item: estimate} of everything that this learner would list."""
+    if isinstance(learner, SubspaceLearner | WholeNumberLearner):
+        return _subspace(learner, bucket, tau, generator)
+    if isinstance(learner, SuccinctHistogramLearner):
+        law = olh_law(learner.mechanism.oracle, bucket.users)
+        candidates = _histogram(learner, learner.list_size, bucket, generator)
+    else:
+        assert isinstance(learner, OriginalHistogramLearner)  # noqa: S101  (rivals run phone by phone)
+        law = learner.law(bucket.users)
+        candidates = _histogram(learner, 0, bucket, generator)
+    return _judged(law, candidates, bucket, tau, generator)
+
+
+def _judged(
+    law: Support, candidates: list[int], bucket: Bucket, tau: float, generator: np.random.Generator
+) -> dict[int, float]:
+    """The candidates whose estimate is above τ."""
+    holders = dict(zip(bucket.items.tolist(), bucket.counts.tolist(), strict=True))
+    found = {}
+    for item in candidates:
+        mine = holders.get(item, 0)
+        count = generator.binomial(mine, law.p) + generator.binomial(law.reports - mine, law.q)
+        if (estimate := float(law.estimate(float(count)))) > tau:
+            found[item] = estimate
+    return found
+
+
+def _subspace(
+    learner: SubspaceLearner | WholeNumberLearner, bucket: Bucket, tau: float, generator: np.random.Generator
+) -> dict[int, float]:
+    law, rule = learner.law(bucket.users), learner.rule(tau)
+    least = max(law.threshold(rule.level, rule.hypotheses), needed_support(law, tau))
+    counts = generator.binomial(bucket.counts, law.p) + generator.binomial(law.reports - bucket.counts, law.q)
+    estimates = np.asarray(law.estimate(counts.astype(np.float64)))
+    found = {int(bucket.items[place]): float(estimates[place]) for place in np.flatnonzero(counts >= least)}
+    areas = learner.areas if isinstance(learner, WholeNumberLearner) else 1
+    absent = len(learner.domain) * areas - len(bucket.items)
+    for _ in range(generator.binomial(absent, min(law.p_value(least), 1.0))):
+        item = int(generator.integers(areas)) << 24 | int(generator.integers(learner.domain.start, learner.domain.stop))
+        found.setdefault(item, float(law.estimate(float(least))))
+    return found
+
+
+def _histogram(learner: Any, list_size: int, bucket: Bucket, generator: np.random.Generator) -> list[int]:
+    """Γ: the candidates that the channels of all rounds spell out."""
+    chosen = learner.mechanism
+    held = np.repeat(bucket.items, bucket.counts)
+    random_items = generator.integers(learner.domain.start, learner.domain.stop, bucket.dummies)
+    phones = np.concatenate([held, random_items])
+    candidates: set[int] = set()
+    for function in chosen.hashes:
+        channels = _hash(function, phones, chosen.channels)
+        sums = channel_sums(phones, channels, chosen.channels, chosen.randomiser, chosen.code, generator)
+        if not list_size:
+            candidates.update(decode_hard(sums, chosen.code, chosen.item_bits, learner.domain))
+            continue
+        heavy = bucket.items[bucket.counts >= WORTH_A_LIST]
+        bits = chosen.channels.bit_length() - 1
+        for channel in set(_hash(function, heavy, chosen.channels).tolist()):
+            where = (function, bits, channel) if bits else None
+            candidates.update(likeliest(sums[channel], list_size, chosen.code, chosen.item_bits, learner.domain, where))
+    return sorted(candidates)
+
+
+def _hash(function: MultiplyShift, items: Ints, channels: int) -> Ints:
+    bits = channels.bit_length() - 1
+    if bits == 0:
+        return np.zeros(len(items), dtype=np.int64)
+    hashed = items.astype(np.uint64) * np.uint64(function.a) + np.uint64(function.b)
+    return (hashed >> np.uint64(64 - bits)).astype(np.int64)
+
+
+def channel_sums(
+    phones: Ints,
+    channels: Ints,
+    total: int,
+    randomiser: ChannelRandomiser,
+    code: Any,
+    generator: np.random.Generator,
+) -> NDArray[np.int32]:
+    """(K, m): pluses minus minuses at every position of every channel, as n phones send them in one round."""
+    p, q, theta = randomiser.probabilities
+    length = code.length
+    positions = generator.integers(0, length, len(phones))
+    columns = np.array(code.columns, dtype=np.int64)[positions]
+    signs = 1 - 2 * (np.bitwise_count(columns & phones).astype(np.int64) & 1)
+    draws = generator.random(len(phones))
+    symbols = np.where(draws < p, signs, np.where(draws < p + q, -signs, 0))
+    sums = np.bincount(channels * length + positions, weights=symbols, minlength=total * length)
+    empty = len(phones) - np.bincount(channels, minlength=total)
+    odds = np.full(2 * length + 1, theta / length)
+    odds[-1] = max(1 - 2 * theta, 0.0)
+    noise = generator.multinomial(empty, odds / odds.sum())
+    return np.asarray(sums.reshape(total, length) + noise[:, :length] - noise[:, length : 2 * length], dtype=np.int32)

@@ -1,0 +1,140 @@
+"""Metrics, months, the runner and whole studies: definitions, resuming, identical results, files that are whole."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushcall.errors import InvalidParameter
+from hushcall.lab import poisoning, study
+from hushcall.lab.datasets import Calls
+from hushcall.lab.metrics import Scores, blocking_rates, days_to_listing, relative_blocking
+from hushcall.lab.months import Setting, run_month
+from hushcall.lab.runner import run_all
+
+
+def small(days: int = 9, heavy: int = 260) -> Calls:
+    """A few days: one spammer in 202 every day, a smaller one on the first four, and single callers."""
+    generator = np.random.default_rng(1)
+    day, area, suffix = [], [], []
+    for d in range(days):
+        numbers = [(202, 5_550_143)] * heavy + ([(800, 5_550_199)] * 180 if d < 4 else [])
+        numbers += [(202, int(s)) for s in generator.integers(2_000_000, 10_000_000, 200)]
+        numbers += [(800, int(s)) for s in generator.integers(2_000_000, 10_000_000, 150)]
+        day += [d] * len(numbers)
+        area += [a for a, _ in numbers]
+        suffix += [s for _, s in numbers]
+    columns = (np.array(day, np.int32), np.array(area, np.int16), np.array(suffix, np.int32))
+    return Calls(date(2016, 2, 17), *columns, np.zeros(len(day), np.int16), ())
+
+
+def test_scores_are_the_papers() -> None:
+    scores = Scores.of({1, 2, 3}, {2, 3, 4, 5})
+    assert (scores.true, scores.false, scores.undetected) == (2, 1, 2)
+    assert (scores.precision, scores.recall) == (2 / 3, 0.5)
+    assert scores.f1 == pytest.approx(2 * (2 / 3 * 0.5) / (2 / 3 + 0.5))
+    assert Scores.of(set(), set()).f1 == 0
+    assert Scores.total([scores, scores]).f1 == scores.f1
+
+
+def test_the_list_slides() -> None:
+    """A number detected on day 0 blocks days 1 to 7 and is forgotten on day 8."""
+    listed = [{7}] + [set[int]()] * 9
+    rates = blocking_rates(listed, [{7: 1, 8: 1}] * 10, window=7)
+    assert rates == [0.5, 0.0, 0.0]
+    assert relative_blocking([0.1, 0.3, 0.2], [0.4, 0.4, 0.4]) == pytest.approx(0.5)
+    assert relative_blocking([0.1], [0.0]) == 0
+
+
+def test_days_to_listing() -> None:
+    assert days_to_listing([set(), {1}, {1, 2}], [{1}, {1, 2}, {3}]) == [1, 1]
+
+
+def test_a_month_without_privacy_is_perfect() -> None:
+    result = run_month(small(), Setting("none", 1.0), 1)
+    assert result["f1"] == 1.0
+    assert result["true"] == 9 + 4
+    assert result["never_reported"] == 0
+
+
+@pytest.mark.parametrize("setting", [Setting("subspace", 4.0), Setting("sh-extended", 15.0), Setting("sh-tuned", 15.0)])
+def test_a_private_month_finds_most_of_it(setting: Setting) -> None:
+    result = run_month(small(), setting, 1)
+    assert result["f1"] > 0.8
+    assert result["never_reported"] == 0
+    assert run_month(small(), setting, 1) == result
+    assert run_month(small(), setting, 2) != result
+
+
+def test_the_full_decoder_and_rivals_run_on_days() -> None:
+    for setting in (Setting("subspace", 4.0, full=True, days=1), Setting("pem", 6.0, full=True, days=1)):
+        result = run_month(small(), setting, 1)
+        assert len(result["days"]) == 1
+        assert result["true"] >= 1
+
+
+def test_whole_numbers_and_the_original_run_without_buckets() -> None:
+    assert run_month(small(), Setting("whole-number", 8.0), 1)["true"] >= 9
+    assert run_month(small(), Setting("sh-original", 10.0), 1)["true"] <= 13
+
+
+def test_windows_add_days_up() -> None:
+    """40 a day are found together within a week, at a budget at which no single day shows them."""
+    calls = small(heavy=45)
+    daily = run_month(calls, Setting("subspace", 4.0, tau=20), 1)
+    weekly = run_month(calls, Setting("subspace", 4.0, tau=20, window=7), 1)
+    assert weekly["listed"] > daily["listed"]
+    assert weekly["never_reported"] == 0
+
+
+def test_results_do_not_depend_on_workers_and_runs_resume(tmp_path: Path) -> None:
+    settings = [Setting("sh-extended", 11.8), Setting("subspace", 3.0), Setting("none", 1.0)]
+    alone = run_all(small(), settings, 2, seed=5, workers=1)
+    seen: list[tuple[int, int]] = []
+    together = run_all(small(), settings, 2, 5, tmp_path, workers=2, progress=lambda *step: seen.append(step))
+    assert alone == together
+    assert seen[0] == (0, 5)
+    assert seen[-1] == (5, 5)
+    again: list[tuple[int, int]] = []
+    assert run_all(small(), settings, 2, 5, tmp_path, workers=2, progress=lambda *s: again.append(s)) == alone
+    assert again == [(5, 5)]
+    next(tmp_path.rglob("*.json")).write_text("{ torn", encoding="utf-8")
+    assert run_all(small(), settings, 2, 5, tmp_path, workers=1) == alone
+
+
+def test_a_quick_study_of_everything(tmp_path: Path) -> None:
+    options = study.Options(quick=True, cache=tmp_path / "cache")
+    calls = study.data_of(options)
+    documents, figures = [], {}
+    for name in ("data", "theory", "f1", "tau", "cbr", "rounds", "compare", "poisoning"):
+        document = study.run(name, calls, options, lambda *_: None)
+        assert document["rows"]
+        assert document["run"]["seed"] == 1
+        documents.append(document)
+        figures[name] = study.keep(document, calls, tmp_path)
+        assert json.loads((tmp_path / f"{name}.json").read_text("utf-8"))["name"] == name
+        assert (tmp_path / f"{name}.csv").read_text("utf-8").count("\n") == len(document["rows"]) + 1
+        assert all(figure.with_suffix(".png").stat().st_size > 10_000 for figure in figures[name])
+    page = study.write_page(documents, figures, tmp_path).read_text(encoding="utf-8")
+    assert page.count("<svg") == 4 + 6
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    ).replace("https://matplotlib.org", "")
+    assert not list(tmp_path.rglob("*.part"))
+    extended = next(r for r in documents[2]["rows"] if r["randomiser"] == "extended" and r["epsilon_hh"] == 12.0)
+    basic = next(r for r in documents[2]["rows"] if r["randomiser"] == "basic" and r["epsilon_hh"] == 12.0)
+    assert extended["f1"] > basic["f1"]
+
+
+def test_unknown_experiments_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="experiment must be one of"):
+        study.run("magic", small(), study.Options(), lambda *_: None)
+
+
+def test_fakes_within_the_tolerance_never_list_their_victim() -> None:
+    document = poisoning.document(quick=True)
+    assert all(row["listed_at_tolerance"] == 0 for row in document["rows"])
+    assert all(row["fakes_needed_sized"] > poisoning.TOLERANCE for row in document["rows"])
+    assert all(row["influence"] < 3 for row in document["rows"])
