@@ -65,7 +65,7 @@ def test_the_figures_of_the_readme_are_those_of_the_code() -> None:
         cells = [cell.strip() for cell in line.strip(" |").split("|")]
         row = rows[name]
         assert cells[1:] == [f"{row['epsilon']:g}", str(row["report_bytes"]), str(row["detectable"])]
-    words = {17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twenty"}
+    words = {20: "twenty", 21: "twenty-one", 22: "twenty-two", 23: "twenty-three"}
     assert f"{words[len(MUTANTS)]} deliberately broken randomisers" in README
 
 
@@ -77,6 +77,14 @@ def test_the_simulated_day_of_the_readme_is_what_make_demo_prints() -> None:
     assert len(numbers) == 15
     for line in numbers:
         assert line.rstrip() in README
+
+
+def test_the_plan_of_the_readme_is_what_the_command_prints() -> None:
+    done = subprocess.run(
+        [*HUSHCALL, "plan"], capture_output=True, text=True, check=True, env={"COLUMNS": "80", "PATH": ""}
+    )
+    for line in done.stdout.splitlines():
+        assert line.rstrip() in README, line
 
 
 def test_the_changelog_has_something_to_say() -> None:

@@ -70,3 +70,20 @@ def test_an_empty_round_is_a_round() -> None:
     result = run_round([], seeded(b"empty"))
     assert result.listed == ()
     assert result.spent == ()
+
+
+def test_a_bucket_in_which_nothing_could_be_listed_spends_nothing() -> None:
+    """Nine phones with one number at ε = 8: f̂ cannot pass τ = 10, so nobody should spend. Nor one phone, whole."""
+    number = NANP.number(202, 5_550_143)
+    assert set(run_round([number] * 9, seeded(b"nine"), PROFILES["sensitive"]).spent) == {0.0}
+    assert set(run_round([number], seeded(b"one"), PROFILES["strong-whole"]).spent) == {0.0}
+
+
+def test_the_coins_of_a_round_do_not_tell_who_had_a_call() -> None:
+    taken: list[list[int]] = []
+    for calls in ([NANP.number(202, 5_550_143)] * 3, [None] * 3):
+        sizes: list[int] = []
+        source = seeded(b"count")
+        run_round(calls, lambda count, source=source, sizes=sizes: (sizes.append(count), source(count))[1])  # type: ignore[misc]
+        taken.append(sizes)
+    assert taken[0] == taken[1]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
@@ -17,6 +18,7 @@ TAU = 143
 """The paper's smallest τ: U_{31,143} = 75 %."""
 EPSILON_OLH = 3.0
 """What the paper sets aside for counting."""
+LEAST_EPSILON = 0.1
 HISTOGRAMS = ("sh-basic", "sh-extended", "sh-tuned")
 SUBSPACES = ("subspace", "whole-number")
 RIVALS = ("pem", "treehist", "rappor")
@@ -49,6 +51,10 @@ class Profile:
         if self.mechanism not in MECHANISMS:
             raise InvalidParameter("mechanism", f"be one of {', '.join(MECHANISMS)}", self.mechanism)
         epsilon_value("epsilon", self.epsilon)
+        if self.epsilon < LEAST_EPSILON:
+            raise InvalidParameter(
+                "epsilon", f"be at least {LEAST_EPSILON:g}: below it nothing is ever found", self.epsilon
+            )
         checks.whole("tau", self.tau, 0)
         checks.probability("level", self.level)
         checks.whole("T", self.rounds, 1, 64)
@@ -61,9 +67,9 @@ class Profile:
                 raise InvalidParameter("epsilon", rule, self.epsilon)
 
     @property
-    def epsilon_hh(self) -> float:
-        """What is left for finding numbers."""
-        return round(self.epsilon - self.epsilon_olh, 12)
+    def epsilon_hh(self) -> Fraction:
+        """What is left for finding numbers, exactly: a rounded difference could exceed the budget."""
+        return Fraction(self.epsilon) - Fraction(self.epsilon_olh)
 
     @property
     def in_the_clear(self) -> str:

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hushcall.learn.decide import HeavyHitter
 from hushcall.learn.learner import Learner, Reported
 from hushcall.learn.opening import open_bucket
+from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
@@ -55,7 +57,8 @@ def run_round(
 ) -> Round:
     """Run a round in which phone i had ``calls[i]`` from an unknown number, or None and sends a dummy."""
     # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
-    numbers = [plan.dummy(coins) if call is None else call for call in calls]
+    # A dummy is drawn whether it is needed or not, so that the coins taken do not tell.
+    numbers = [dummy if call is None else call for call, dummy in ((call, plan.dummy(coins)) for call in calls)]
     buckets = [WHOLE if profile.in_the_clear == "nothing" else number.area for number in numbers]
     sizes = dict(sorted(Counter(buckets).items()))
 
@@ -82,13 +85,20 @@ def run_round(
     running = {area: learner for area, learner in learners.items() if learner}
     for done, (area, learner) in enumerate(running.items(), 1):
         tally = learner.tally(reports[area])
-        found = learner.find(tally, profile.tau)
+        if isinstance(learner, WholeNumberLearner):  # one bucket, many area codes: the only step worth watching inside
+            found = learner.find(tally, profile.tau, partial(_area_done, progress, learner.areas))
+        else:
+            found = learner.find(tally, profile.tau)
         listed += [Listed(n, hitter) for hitter in found if (n := _number(hitter.item, area, profile, plan))]
         progress("decode", done, len(running))
 
     listed.sort(key=lambda entry: (-entry.hitter.estimate, entry.number))
     weights = {area: report_bytes(learner.mechanism) for area, learner in running.items()}
     return Round(tuple(listed), sizes, frozenset(sizes) - frozenset(running), tuple(spent), weights)
+
+
+def _area_done(progress: Callable[[str, int, int], None], total: int, done: int) -> None:
+    progress("decode", done, total)
 
 
 def _item(number: Number, profile: Profile, plan: NumberingPlan) -> int:

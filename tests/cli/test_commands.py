@@ -24,7 +24,7 @@ def run_json(*arguments: str, code: int = 0) -> Any:
 
 def test_help_lists_every_command() -> None:
     text = run("--help").stdout
-    for command in ("simulate", "plan", "audit", "prove", "bench"):
+    for command in ("simulate", "plan", "audit", "prove", "bench", "data", "experiment"):
         assert command in text
     assert run("--version").stdout.startswith("hushcall 0.")
 
@@ -128,6 +128,11 @@ def test_bench_of_the_phone() -> None:
         (("simulate", "--picture", "day.gif"), "picture must end with .png, .svg or .pdf"),
         (("plan", "--spam", "2000"), "spam must be at most the 1000 users of the bucket, got 2000"),
         (("plan", "--epsilon", "0"), "epsilon must be a positive finite number, got 0.0"),
+        (("plan", "--epsilon", "1e-5", "--mechanism", "subspace"), "epsilon must be at least 0.1"),
+        (("experiment", "magic"), "experiment must be one of data, theory, f1"),
+        (("experiment", "real"), "data must name a file or folder of real complaints"),
+        (("experiment", "theory", "--out", "/dev/null/x"), "out must be a folder that can be made and written to"),
+        (("experiment", "f1", "--data", "synth:x"), "data must be synth, synth:SEED or a path"),
         (("audit", "--epsilon", "inf"), "epsilon must be a positive finite number, got inf"),
     ],
 )

@@ -12,8 +12,9 @@ from tests.mechanisms import SUFFIXES, reports_of
 
 from hushcall.errors import InvalidParameter, InvalidTally
 from hushcall.learn import choosing
-from hushcall.learn.choosing import best_bits, bits_for, detectable
-from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports
+from hushcall.learn.choosing import best_bits, bits_for, bits_for_threshold, detectable
+from hushcall.learn.decide import Control, Rule
+from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports, law_of
 from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
 from hushcall.learn.window import find_in_window
 from hushcall.privacy.coins import seeded
@@ -153,6 +154,16 @@ def test_the_walk_finds_the_best_b(users: int, epsilon: float) -> None:
     assert counts[best_bits(users, epsilon, 10**7)] == min(counts.values())
 
 
+@pytest.mark.parametrize(("users", "epsilon"), [(500, 6.0), (2000, 4.0), (1000, 8.0)])
+def test_where_everything_above_tau_is_significant_b_serves_the_estimate(users: int, epsilon: float) -> None:
+    """τ = 143 is far above what is detectable: of all b that detect it, the one with the least variance there."""
+    chosen = bits_for_threshold(users, epsilon, 10**7, 1e-3, 143)
+    able = [bits for bits in range(1, 16) if detectable(users, epsilon, bits, 10**7) <= 143]
+    assert chosen == min(able, key=lambda bits: law_of(Subspace(epsilon, bits), users).variance(143))
+    # Where τ is below what is detectable, detection is what matters.
+    assert bits_for_threshold(users, epsilon, 10**7, 1e-3, 5) == best_bits(users, epsilon, 10**7)
+
+
 def test_the_table_of_b_moves_in_steps() -> None:
     choosing.best_bits.cache_clear()
     for users in range(1000, 1100):
@@ -181,3 +192,15 @@ def test_a_dense_tally_is_a_value() -> None:
     learner, tally = make(6, 3, 5, 1)
     assert isinstance(learner.dense(tally), DenseTally)
     assert learner.dense(tally).count == 5
+
+
+def test_false_discovery_control_over_several_buckets() -> None:
+    """Candidates of all buckets, one Benjamini–Hochberg decision: at least what Bonferroni lists."""
+    rule, found = Rule(10, 0.05, 4 * len(SUFFIXES), Control.FALSE_DISCOVERY), []
+    for place, heavy in enumerate((70, 58, 52, 46)):
+        learner, tally = day(4.0, 5, 600, heavy, place)
+        found += learner.candidates(tally, rule.loosest)
+    strict = Rule(10, 0.05, 4 * len(SUFFIXES)).decide(found)
+    loose = rule.decide(found)
+    assert {hitter.item for hitter in loose} == {5_550_143}
+    assert len(loose) >= len(strict) >= 2

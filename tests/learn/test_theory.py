@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hushcall.lab.proofs import hard_decoding
 from hushcall.learn import theory
+from hushcall.learn.planning import smallest_found
 from hushcall.report import randomisers
 from hushcall.report.succinct_histogram import SuccinctHistogram
 
@@ -112,6 +113,7 @@ def test_more_holders_are_found_more_often() -> None:
     mechanism = SuccinctHistogram.with_budget("extended", 8.8, 3.0, channels=64)
     chances = [theory.found_probability(mechanism, 1000, holders, 143) for holders in (50, 150, 250, 400)]
     assert chances == sorted(chances)
-    count = theory.detectable_count(mechanism, 1000, 143)
+    count = smallest_found(lambda holders: theory.found_probability(mechanism, 1000, holders, 143), 1000)
+    assert count is not None
     assert theory.found_probability(mechanism, 1000, count, 143) >= 0.9
     assert theory.found_probability(mechanism, 1000, count - 1, 143) < 0.9

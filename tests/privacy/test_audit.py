@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hushcall.learn.opening import open_bucket
+from hushcall.numbers import NANP
 from hushcall.privacy import mutants, subjects
 from hushcall.privacy.accounting import Accounting, exact_round_ratio
-from hushcall.privacy.audit import Broken, examine, steps
+from hushcall.privacy.audit import Broken, Probe, examine, probe_items, steps, worst_ratio
 from hushcall.privacy.blackbox import lower_bound
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.privacy.exact import exp_below, log
+from hushcall.profiles import PROFILES, Profile
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.randomisers import basic, extended, tuned
 from hushcall.report.subspace import Subspace
@@ -106,3 +109,33 @@ def test_the_black_box_has_power() -> None:
     for mutant in guilty:
         bound = lower_bound(mutant, seeded(b"guilty"), samples=20_000)
         assert not bound.consistent, bound
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name != "paper"])
+def test_what_a_round_really_hands_out_costs_what_it_says(name: str) -> None:
+    """Every profile at the parameters of a bucket of 1000 (a round of 23 188): two-byte values included."""
+    profile = PROFILES[name]
+    users = 1000 if profile.in_the_clear != "nothing" else 23_188
+    learner = open_bucket(profile, NANP, users, bytes(32))
+    assert learner is not None
+    if getattr(learner.mechanism, "bits", 0) > 11:
+        pytest.skip("more values than the audit enumerates; the odds are the same code's")
+    assert learner.mechanism.cost == Fraction(profile.epsilon)
+    finding = examine(learner.mechanism, epsilon=profile.epsilon)
+    assert finding.ok
+    assert finding.exact == pytest.approx(profile.epsilon, rel=1e-6)
+
+
+def test_the_papers_profile_costs_what_it_says_with_all_its_channels() -> None:
+    learner = open_bucket(PROFILES["paper"], NANP, 1000, bytes(32))
+    assert learner is not None
+    items = probe_items(learner.mechanism)[:2]
+    ratio = worst_ratio(Probe(learner.mechanism), items, learner.mechanism.draws())
+    assert ratio is not None
+    assert ratio <= exp_below(learner.mechanism.cost)
+
+
+@given(st.floats(3.01, 39))
+def test_no_profile_costs_more_than_its_epsilon(epsilon: float) -> None:
+    profile = Profile("test", "test", "sh-extended", epsilon, 143)
+    assert profile.epsilon_hh + Fraction(profile.epsilon_olh) == Fraction(epsilon)

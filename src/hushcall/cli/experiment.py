@@ -50,11 +50,12 @@ def experiment(
     except ImportError:
         raise MissingExtra("hushcall experiment", "lab") from None
     name = study.ALIASES.get(name, name)
-    wanted = [n for n in study.names() if n != "real" or not data.startswith("synth")] if name == "all" else [name]
-    if name == "real" and data.startswith("synth"):
+    wanted = [n for n in study.names() if n != "real" or not study.is_synthetic(data)] if name == "all" else [name]
+    if name == "real" and study.is_synthetic(data):
         raise InvalidParameter("data", "name a file or folder of real complaints for this experiment", data)
     if name != "all" and name not in study.names():
         raise InvalidParameter("experiment", f"be one of {', '.join(study.names())}, all", name)
+    study.prepare(out)
     options = study.Options(data, repetitions, seed, quick, workers, cap, out / "cache")
     documents, figures = [], {}
     with show.progress("reading the data") as bar:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from hushcall.errors import InvalidParameter
 from hushcall.profiles import (
     DEFAULT,
-    EPSILON_OLH,
     HISTOGRAMS,
     MECHANISMS,
     PROFILES,
@@ -48,5 +47,5 @@ def chosen_profile(
 def budget_in_words(profile: Profile) -> str:
     """What the budget is made of."""
     if profile.mechanism in HISTOGRAMS:
-        return f"ε = {profile.epsilon:g} ({profile.epsilon_hh:g} to find, {EPSILON_OLH:g} to count)"
+        return f"ε = {profile.epsilon:g} ({float(profile.epsilon_hh):g} to find, {profile.epsilon_olh:g} to count)"
     return f"ε = {profile.epsilon:g}"

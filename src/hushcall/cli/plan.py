@@ -110,7 +110,7 @@ def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
         count = ("never" if row.runs else "skipped") if row.detectable is None else str(row.detectable)
         label = "" if name == row.mechanism else name
         cells = [label, row.mechanism, f"{row.epsilon:g}", row.parameters, size]
-        table.add_row(*cells, str(row.smallest_bucket), count, f"{row.found:.0%}")
+        table.add_row(*cells, str(row.smallest_bucket or "none"), count, f"{row.found:.0%}")
     return table
 
 

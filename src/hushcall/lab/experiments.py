@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from hushcall.lab.metrics import relative_blocking
@@ -24,6 +25,10 @@ TAU = 143
 BUDGETS = (1.5, 3.0, 6.0, 11.8, 15.0)
 LIST = 200
 FULL_DAYS = 3
+LEVEL = 0.05
+"""Ours in the comparison: one day in twenty may list one number that nobody reported. The paper lives with 8 false ones
+a month.
+"""
 REAL_LEVEL = 0.25
 """On today's sparse spam: at most a quarter of a wrong listing a day by noise, over all eight million numbers of all
 area codes.
@@ -50,7 +55,6 @@ class Experiment:
     settings: Callable[[bool], list[Setting]]
     rows: Callable[[Results], list[Row]]
     statements: Callable[[list[Row]], list[Statement]]
-    picture: str  # which drawing: lines, bars, table
 
 
 def spread(results: Sequence[Mapping[str, Any]], key: str) -> tuple[float, float]:
@@ -66,6 +70,16 @@ def summary(results: Sequence[Mapping[str, Any]]) -> Row:
         row[key], row[f"{key}_sd"] = spread(results, key)
     row["repetitions"] = len(results)
     return row
+
+
+def plus_minus(row: Row) -> str:
+    """F1 with its deviation, where there is one."""
+    return f"{row['f1']:.3f}" + (f" ± {row['f1_sd']:.3f}" if row["repetitions"] > 1 else "")
+
+
+def _rising(values: Sequence[float], slack: float = 0.0) -> bool:
+    """Whether every value is at least the one before, but for ``slack``, and the last above the first."""
+    return all(b >= a - slack for a, b in pairwise(values)) and values[-1] > values[0]
 
 
 def _histograms(epsilons: Sequence[float], kinds: Sequence[str] = ("sh-basic", "sh-extended")) -> list[Setting]:
@@ -94,7 +108,7 @@ def _f1_statements(rows: list[Row]) -> list[Statement]:
         if not _has(rows, epsilon_hh=hh, randomiser="basic"):
             continue
         basic, extended = (pick(rows, epsilon_hh=hh, randomiser=kind) for kind in ("basic", "extended"))
-        text = f"{extended['f1']:.3f} ± {extended['f1_sd']:.3f}, basic {basic['f1']:.3f} ± {basic['f1_sd']:.3f}"
+        text = f"{plus_minus(extended)}, basic {plus_minus(basic)}"
         good = extended["f1"] > basic["f1"] and extended["f1"] >= least
         out.append(Statement(f"at ε_HH = {hh:g} extended is above basic, F1 above {least:g}", text, good))
     if _has(rows, epsilon_hh=4.4, randomiser="basic"):
@@ -102,7 +116,7 @@ def _f1_statements(rows: list[Row]) -> list[Statement]:
         text = f"basic {basic['f1']:.3f}, extended {extended['f1']:.3f}"
         out.append(Statement("at ε_HH = 4.4 basic is slightly ahead", text, basic["f1"] >= extended["f1"]))
     worst = max(row["false"] for row in rows)
-    out.append(Statement("fewer than 8 false heavy hitters on average", f"at most {worst:.1f} in a month", worst < 10))
+    out.append(Statement("fewer than 8 false heavy hitters on average", f"at most {worst:.1f} in all days", worst < 8))
     return out
 
 
@@ -121,7 +135,7 @@ def _tau_statements(rows: list[Row]) -> list[Statement]:
     scores = ", ".join(f"{row['f1']:.3f}" for row in extended)
     ahead = all(row["f1"] > basic[row["tau"]]["f1"] for row in extended)
     return [
-        Statement("F1 rises with τ", scores, extended[-1]["f1"] > extended[0]["f1"]),
+        Statement("F1 rises with τ (within 0.01)", scores, _rising([row["f1"] for row in extended], 0.01)),
         Statement("extended is ahead of basic at every τ", "yes" if ahead else "no", ahead),
     ]
 
@@ -151,12 +165,17 @@ def _cbr_rows(results: Results) -> list[Row]:
 def _cbr_statements(rows: list[Row]) -> list[Statement]:
     top = sorted((row for row in rows if row["theta"] == 143), key=lambda row: row["epsilon"])
     text = ", ".join(f"{row['relative_cbr']:.2f} at ε = {row['epsilon']:g}" for row in top)
-    out = [Statement("CBR/CBR* rises with ε", text, top[-1]["relative_cbr"] > top[0]["relative_cbr"])]
+    out = [Statement("CBR/CBR* rises with ε (within 0.02)", text, _rising([row["relative_cbr"] for row in top], 0.02))]
     if _has(top, epsilon=11.8):
         ratio = pick(top, epsilon=11.8)["relative_cbr"]
         out.append(Statement("about 80 % of CBR* at ε = 11.8, θ = 143", f"{ratio:.2f}", 0.7 <= ratio <= 1.0))
     lowest = top[0]["relative_cbr"]
-    out.append(Statement("utility is 0 at ε_HH = 4.4", f"{lowest:.2f}", lowest < 0.35))
+    why = (
+        ""
+        if lowest < 0.05
+        else "the few largest numbers are found even there, and they make most of the calls that a list can block"
+    )
+    out.append(Statement("utility is 0 at ε_HH = 4.4", f"{lowest:.2f}", lowest < 0.05, why))
     return out
 
 
@@ -179,7 +198,7 @@ def _compare_settings(quick: bool) -> list[Setting]:
     budgets = (3.0, 11.8) if quick else BUDGETS
     out = [Setting("none", 1.0)]
     for epsilon in budgets:
-        out += [Setting("subspace", epsilon), Setting("whole-number", epsilon)]
+        out += [Setting("subspace", epsilon, level=LEVEL), Setting("whole-number", epsilon, level=LEVEL)]
         # The original's exact cost is (T+1)/(2T+1) of its nominal budget: it may be given more.
         out.append(Setting("sh-original", round(epsilon * 5 / 3, 9)))
         if epsilon > EPSILON_OLH:
@@ -189,7 +208,7 @@ def _compare_settings(quick: bool) -> list[Setting]:
         if not quick:
             out += [Setting(rival, epsilon, full=True, days=FULL_DAYS) for rival in ("pem", "treehist")]
     for epsilon in (3.0,) if quick else (1.5, 3.0, 6.0):
-        out.append(Setting("subspace", epsilon, full=True, days=1 if quick else FULL_DAYS))
+        out.append(Setting("subspace", epsilon, level=LEVEL, full=True, days=1 if quick else FULL_DAYS))
     return out
 
 
@@ -236,7 +255,7 @@ def _real_settings(quick: bool) -> list[Setting]:
     out = [Setting("none", 1.0, 10), Setting("sh-extended", 11.8), Setting("sh-extended", 15.0)]
     for epsilon in budgets:
         daily = Setting("subspace", epsilon, 10, level=REAL_LEVEL)
-        out += [daily, replace(daily, window=7)]
+        out += [daily, replace(daily, window=7), replace(daily, level=1e-3)]
     return out
 
 
@@ -246,7 +265,7 @@ def _real_rows(results: Results) -> list[Row]:
     for setting, found in results.items():
         days = len(found[0]["days"])
         row: Row = {"mechanism": setting.mechanism, "epsilon": setting.epsilon, "theta": setting.tau}
-        row |= {"window": setting.window, **summary(found)}
+        row |= {"window": setting.window, "level": setting.level, **summary(found)}
         row["listed_a_day"] = statistics.fmean(one["listed"] for one in found) / days
         row["relative_cbr"], row["relative_cbr_sd"] = spread(
             [{"r": relative_blocking(one["blocking"], plain)} for one in found], "r"
@@ -259,8 +278,8 @@ def _real_rows(results: Results) -> list[Row]:
 def _real_statements(rows: list[Row]) -> list[Statement]:
     listed = sum(row["listed_a_day"] for row in rows if row["mechanism"] == "sh-extended")
     out = [Statement("the paper's protocol at τ = 143 finds nothing on today's spam", f"{listed:g} a day", listed == 0)]
-    if _has(rows, mechanism="subspace", epsilon=8.0, window=1):
-        row = pick(rows, mechanism="subspace", epsilon=8.0, window=1)
+    if _has(rows, mechanism="subspace", epsilon=8.0, window=1, level=REAL_LEVEL):
+        row = pick(rows, mechanism="subspace", epsilon=8.0, window=1, level=REAL_LEVEL)
         says = "ours: CBR/CBR* ≥ 0.95 at ε = 8, θ = 10"
         text = f"{row['relative_cbr']:.2f} ± {row['relative_cbr_sd']:.2f}, {row['wrong_a_day']:.2f} wrong a day"
         out.append(Statement(says, text, row["relative_cbr"] >= 0.95 and row["wrong_a_day"] < 1))
@@ -281,7 +300,6 @@ EXPERIMENTS = {
             _f1_settings,
             _by_budget,
             _f1_statements,
-            "f1",
         ),
         Experiment(
             "tau",
@@ -290,7 +308,6 @@ EXPERIMENTS = {
             _tau_settings,
             _by_tau,
             _tau_statements,
-            "tau",
         ),
         Experiment(
             "cbr",
@@ -299,7 +316,6 @@ EXPERIMENTS = {
             _cbr_settings,
             _cbr_rows,
             _cbr_statements,
-            "cbr",
         ),
         Experiment(
             "rounds",
@@ -308,7 +324,6 @@ EXPERIMENTS = {
             _rounds_settings,
             _by_rounds,
             _rounds_statements,
-            "rounds",
         ),
         Experiment(
             "compare",
@@ -317,7 +332,6 @@ EXPERIMENTS = {
             _compare_settings,
             _compare_rows,
             _compare_statements,
-            "compare",
         ),
         Experiment(
             "real",
@@ -326,7 +340,6 @@ EXPERIMENTS = {
             _real_settings,
             _real_rows,
             _real_statements,
-            "real",
         ),
     )
 }

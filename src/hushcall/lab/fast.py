@@ -1,4 +1,4 @@
-"""A bucket without its phones: who holds what comes in, what the server would detect leaves; exact in distribution.
+"""A bucket without its phones: who holds what comes in, what the server would detect leaves; each number exactly.
 
 A million phones one by one take minutes; their sums have known laws. For the histograms, what phones send on the
 channel that holds their number is drawn phone by phone (a few draws each), and what all of them send on the other

@@ -70,7 +70,7 @@ def _histogram_lists(learner: SuccinctHistogramLearner, fakes: int, tau: float, 
         sums = fast.channel_sums(phones, channels, chosen.channels, chosen.randomiser, chosen.code, generator)
         word = chosen.code.encode(VICTIM)
         mine = sums[function.bits(VICTIM, bits)]
-        for position in generator.integers(0, chosen.code.length, fakes):
+        for position in np.arange(fakes) % chosen.code.length:  # colluding fakes spread evenly over the positions
             mine[position] += -1 if word >> int(position) & 1 else 1
         spelled |= VICTIM in decode_hard(mine[None, :], chosen.code, chosen.item_bits, learner.domain)
     law = olh_law(chosen.oracle, USERS)
@@ -100,17 +100,21 @@ def document(quick: bool) -> dict[str, Any]:
         row |= {"influence": influence(law), "fakes_needed": fakes_needed(learner, setting.tau, runs)}
         row |= {"tau_sized": sized, "fakes_needed_sized": fakes_needed(learner, sized, runs)}
         row["listed_at_tolerance"] = chance_listed(learner, TOLERANCE, sized, runs)
-        rows.append(row | {"listed_if_allowlisted": 0.0})
+        rows.append(row)
     held = all(row["listed_at_tolerance"] == 0 for row in rows)
     worst = max(row["listed_at_tolerance"] for row in rows)
     bound = max(row["influence"] for row in rows)
     statements = [
-        Statement(f"{TOLERANCE} fakes never list a victim where τ is sized for them", f"{worst:.1%} of rounds", held),
-        Statement("the influence of one fake is bounded", f"at most {bound:.1f} honest reports", agrees=True),
+        Statement(
+            f"{TOLERANCE} fakes list no victim in {runs} rounds where τ is sized for them",
+            f"{worst:.1%} of rounds",
+            held,
+        ),
+        Statement("one fake is worth fewer than 3 honest reports", f"at most {bound:.1f}", bound < 3),
     ]
     return {
         "title": f"Fake devices needed to get a number listed ({USERS} devices in the bucket)",
-        "about": "poisoning: fakes that aim at one victim; an allowlisted number is never listed, whatever they send",
+        "about": "poisoning: fakes that all aim at one victim, with the default threshold and one sized by tolerance",
         "rows": rows,
         "statements": [asdict(one) for one in statements],
     }

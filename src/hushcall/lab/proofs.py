@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from hushcall.learn import choosing, gate
+from hushcall.learn import choosing
 from hushcall.learn.channels import channel_sums, decode_hard
 from hushcall.learn.list_decoding import likeliest
 from hushcall.learn.subspace import SubspaceLearner
@@ -176,8 +176,3 @@ def whole_number_power(
         hits += any(heavy == hitter.item for found in learner.find_in(tally, 0.0, looked) for hitter in found)
         progress(run + 1, runs)
     return Proof(f"whole-number finds {holders} of {users}, ε = {epsilon:g}", hits, runs, 0.86, 0.94)
-
-
-def gate_list() -> tuple[int, ...]:
-    """The paper's τ for 75 … 95 %."""
-    return tuple(gate.nearest_count(gate.REPAIRED_BITS, percent / 100) for percent in (75, 80, 85, 90, 95))

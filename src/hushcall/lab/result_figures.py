@@ -53,41 +53,33 @@ def _same_height(panels: Sequence[Axes]) -> None:
         axes.set_ylim(0, top)
 
 
-def draw_f1(rows: Sequence[Row], title: str, path: Path) -> None:
-    """F1 against ε_HH, and what it is made of for both randomisers."""
+def _scores(rows: Sequence[Row], x: str, across: str, title: str, path: Path) -> None:
+    """F1 against x, and what it is made of for both randomisers."""
     figure = Figure(figsize=(14, 4.6), layout="constrained")
     left, *rest = figure.subplots(1, 3)
-    _lines(left, rows, "randomiser", "epsilon_hh", "f1")
-    left.set_xlabel("ε_HH, budget for finding numbers")
+    _lines(left, rows, "randomiser", x, "f1")
+    left.set_xlabel(across)
     left.set_ylabel("F1")
     left.set_ylim(0, 1.02)
     left.set_title("F1")
     for axes, kind in zip(rest, ("basic", "extended"), strict=True):
-        _bars(axes, [row for row in rows if row["randomiser"] == kind], "epsilon_hh", f"{kind} randomiser")
-        axes.set_xlabel("ε_HH")
+        _bars(axes, [row for row in rows if row["randomiser"] == kind], x, f"{kind} randomiser")
+        axes.set_xlabel(across.split(",", maxsplit=1)[0])
         axes.set_ylabel("heavy hitters in the month")
     _same_height(rest)
     figure.legend(*rest[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title)
     save(figure, path)
+
+
+def draw_f1(rows: Sequence[Row], title: str, path: Path) -> None:
+    """Against the budget."""
+    _scores(rows, "epsilon_hh", "ε_HH, budget for finding numbers", title, path)
 
 
 def draw_tau(rows: Sequence[Row], title: str, path: Path) -> None:
-    """The same against τ."""
-    figure = Figure(figsize=(14, 4.6), layout="constrained")
-    left, *rest = figure.subplots(1, 3)
-    _lines(left, rows, "randomiser", "tau", "f1")
-    left.set_xlabel("τ, reports above which a number is heavy")
-    left.set_ylabel("F1")
-    left.set_title("F1")
-    for axes, kind in zip(rest, ("basic", "extended"), strict=True):
-        _bars(axes, [row for row in rows if row["randomiser"] == kind], "tau", f"{kind} randomiser")
-        axes.set_xlabel("τ")
-        axes.set_ylabel("heavy hitters in the month")
-    _same_height(rest)
-    figure.legend(*rest[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle(title)
-    save(figure, path)
+    """Against the threshold."""
+    _scores(rows, "tau", "τ, reports above which a number is heavy", title, path)
 
 
 def draw_cbr(rows: Sequence[Row], title: str, path: Path) -> None:
@@ -154,7 +146,7 @@ def draw_real(rows: Sequence[Row], title: str, path: Path) -> None:
     axes = figure.subplots()
     axes.axhline(1, color="0.5", linewidth=1, linestyle="--")
     axes.annotate("daily list without privacy", (0.98, 1), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    ours = [row for row in rows if row["mechanism"] == "subspace"]
+    ours = [row for row in rows if row["mechanism"] == "subspace" and row["level"] > 0.01]
     _lines(axes, ours, "window", "epsilon", "relative_cbr", {1: "subspace, daily", 7: "subspace, last 7 days together"})
     paper = [row for row in rows if row["mechanism"] == "sh-extended"]
     if paper:

@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from hushcall import __version__
 from hushcall.lab.datasets import Calls
 from hushcall.lab.months import Setting, run_month
 
@@ -34,7 +35,7 @@ def run_all(
     progress: Progress = lambda *_: None,
 ) -> dict[Setting, list[dict[str, Any]]]:
     """{setting: [one result per repetition]}. Settings without randomness, and full ones, run once."""
-    tasks = [(s, seed + r) for s in dict.fromkeys(settings) for r in range(_repetitions(s, repetitions))]
+    tasks = [(s, _seed(seed, r)) for s in dict.fromkeys(settings) for r in range(_repetitions(s, repetitions))]
     data, done = fingerprint(calls), {}
     waiting: list[Task] = []
     for task in tasks:
@@ -48,7 +49,16 @@ def run_all(
         _keep(cache, data, task, result)
         done[task] = result
         progress(len(done), len(tasks))
-    return {s: [done[s, seed + r] for r in range(_repetitions(s, repetitions))] for s in dict.fromkeys(settings)}
+    return {s: [done[s, _seed(seed, r)] for r in range(_repetitions(s, repetitions))] for s in dict.fromkeys(settings)}
+
+
+FORMAT = 2
+"""Raised whenever a change of code changes results: a cache never serves the results of other code."""
+
+
+def _seed(seed: int, repetition: int) -> int:
+    """No two seeds share a repetition."""
+    return seed * 100_000 + repetition
 
 
 def _repetitions(setting: Setting, asked: int) -> int:
@@ -93,7 +103,7 @@ def _run(setting: Setting, seed: int) -> dict[str, Any]:
 
 
 def _path(cache: Path, data: str, task: Task) -> Path:
-    name = json.dumps([asdict(task[0]), task[1]], sort_keys=True)
+    name = json.dumps([FORMAT, __version__, asdict(task[0]), task[1]], sort_keys=True)
     return cache / data / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"
 
 

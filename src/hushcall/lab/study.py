@@ -22,8 +22,6 @@ from hushcall.lab.synthesis import synthesise
 
 REAL_DAYS = (date(2020, 2, 17), date(2020, 3, 18))
 """The thirty days of 2020 that match the paper's month; taken where the data hold them."""
-CAP = 3
-"""Calls of one (day, number) that one consumer area code may contribute, against repeat filers."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,22 @@ class Options:
     cache: Path | None = None
 
 
+def is_synthetic(data: str) -> bool:
+    """Whether ``data`` asks for an invented month; anything else is a path."""
+    return data == "synth" or data.startswith("synth:")
+
+
+def prepare(folder: Path) -> None:
+    """Make the output folder before the work that would fill it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InvalidParameter("out", "be a folder that can be made and written to", str(folder)) from None
+
+
 def data_of(options: Options) -> Calls:
     """The table of calls: the 2016-like month, or what the paths hold."""
-    if options.data == "synth" or options.data.startswith("synth:"):
+    if is_synthetic(options.data):
         seed = options.data.removeprefix("synth").removeprefix(":") or "2016"
         if not seed.isdecimal():
             raise InvalidParameter("data", "be synth, synth:SEED or a path", options.data)
@@ -108,7 +119,7 @@ ALIASES = {
 
 def keep(document: dict[str, Any], calls: Calls, folder: Path) -> list[Path]:
     """Write NAME.json, NAME.csv and the figures as SVG and PNG; whole files only. Returns the SVG figures."""
-    folder.mkdir(parents=True, exist_ok=True)
+    prepare(folder)
     name = document["name"]
     _write(folder / f"{name}.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     rows: Sequence[dict[str, Any]] = document["rows"]

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from hushcall import checks
 from hushcall.learn.subspace import law_of
+from hushcall.learn.theory import needed_support
 from hushcall.report.subspace import MOST_BITS, Subspace
 
 POWER = 0.9
@@ -52,12 +53,37 @@ def best_bits(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, 
     return best
 
 
-def bits_for(users: int, epsilon: float, hypotheses: int, level: float = 1e-3) -> int:
-    """:func:`best_bits` for the next size up of a table with steps of 10 %: what rounds use, and what is cached.
+@lru_cache(maxsize=4096)
+def bits_for_threshold(users: int, epsilon: float, hypotheses: int, level: float, tau: int) -> int:
+    """The b for a round that lists numbers above τ.
+
+    Where every number above τ is significant anyway, what decides is how well f̂ tells which side of τ a number is on:
+    then the b with the least variance at τ, among those that still detect τ. Elsewhere :func:`best_bits`.
+    """
+    best = best_bits(users, epsilon, hypotheses, level)
+    if tau >= users or detectable(users, epsilon, best, hypotheses, level) > tau:
+        return best
+
+    def variance(bits: int) -> float:
+        return law_of(Subspace(epsilon, bits), users).variance(tau)
+
+    for step in (1, -1):
+        bits = best + step
+        while (
+            1 <= bits <= MOST_BITS
+            and variance(bits) < variance(best)
+            and detectable(users, epsilon, bits, hypotheses, level) <= tau
+        ):
+            best, bits = bits, bits + step
+    return best
+
+
+def bits_for(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, tau: int = 0) -> int:
+    """The b for the next size up of a table with steps of 10 %: what rounds use, and what is cached.
 
     b hardly changes over 10 % of users, and a round of 400 buckets then needs a few dozen calculations, not 400.
     """
-    return best_bits(_table_size(users), epsilon, hypotheses, level)
+    return bits_for_threshold(_table_size(users), epsilon, hypotheses, level, tau)
 
 
 def _table_size(users: int) -> int:
@@ -66,11 +92,10 @@ def _table_size(users: int) -> int:
     return max(math.ceil(1.1 ** math.ceil(math.log(users) / math.log(1.1) - 1e-9)), users)
 
 
-@lru_cache(maxsize=4096)
-def _table_entry(size: int, epsilon: float, hypotheses: int, level: float) -> int:
-    return detectable(size, epsilon, best_bits(size, epsilon, hypotheses, level), hypotheses, level)
+def worth_running(users: int, mechanism: Subspace, hypotheses: int, level: float, tau: float) -> bool:
+    """The gate: whether a number that *all* these phones report would be listed with 90 % power.
 
-
-def worth_running(users: int, epsilon: float, hypotheses: int, level: float = 1e-3) -> bool:
-    """The gate of a subspace bucket: whether a number that all its phones report would be found, by the same table."""
-    return _table_entry(_table_size(users), epsilon, hypotheses, level) <= users
+    Where it would not, nothing else would be either, and nobody should spend a budget.
+    """
+    law = law_of(mechanism, users)
+    return law.power(users, max(law.threshold(level, hypotheses), needed_support(law, tau))) >= POWER

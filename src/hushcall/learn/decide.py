@@ -27,7 +27,11 @@ from hushcall.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True, order=True)
 class HeavyHitter:
-    """One number that many phones reported: how many (with an interval), and how likely this is noise."""
+    """One number that many phones reported: how many (with an interval), and how likely this is noise.
+
+    The interval covers the true count at its level whatever that is; *among listed numbers* those that barely passed
+    the threshold were helped by luck, so their estimates run high.
+    """
 
     item: int
     estimate: float
@@ -198,13 +202,3 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
         else:
             low = middle + 1
     return low
-
-
-def false_alarms(support: Support, hypotheses: float, threshold: int) -> float:
-    """Expected wrong listings among numbers that nobody holds."""
-    return hypotheses * support.p_value(threshold)
-
-
-def standard_error(support: Support, holders: float) -> float:
-    """√Var f̂."""
-    return math.sqrt(support.variance(holders))

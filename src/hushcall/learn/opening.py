@@ -5,7 +5,6 @@ Everything that depends on n is decided here, and nowhere else: the gate, K, the
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 from hushcall import checks
@@ -43,10 +42,11 @@ def open_bucket(
         return None
     if profile.mechanism == "subspace":
         hypotheses = len(domain) * buckets
-        bits = choosing.bits_for(users, profile.epsilon, hypotheses, profile.level)
-        if not choosing.worth_running(users, profile.epsilon, hypotheses, profile.level):
+        bits = choosing.bits_for(users, profile.epsilon, hypotheses, profile.level, profile.tau)
+        mechanism = Subspace(profile.epsilon, bits)
+        if not choosing.worth_running(users, mechanism, hypotheses, profile.level, profile.tau):
             return None
-        return SubspaceLearner(Subspace(profile.epsilon, bits), domain, profile.level, buckets)
+        return SubspaceLearner(mechanism, domain, profile.level, buckets)
     if profile.mechanism in RIVALS:
         return open_rival(profile, users, domain, seed)
     if profile.mechanism in HISTOGRAMS:
@@ -67,13 +67,16 @@ def open_rival(
     return RapporLearner(Rappor(profile.epsilon, seed=seed), domain, candidates)
 
 
-def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -> Learner[Any]:
-    """The learner of a round without buckets: the number is reported whole."""
+def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -> Learner[Any] | None:
+    """The learner of a round without buckets: the number is reported whole. None: too few phones to find anything."""
     checks.whole("users", users, 1)
     if profile.mechanism == "whole-number":
         domain, areas = range(plan.first_suffix, plan.suffixes), len(plan.area_codes)
-        bits = choosing.bits_for(users, profile.epsilon, len(domain) * areas, profile.level)
-        return WholeNumberLearner(WholeNumber(profile.epsilon, bits), domain, areas, profile.level)
+        bits = choosing.bits_for(users, profile.epsilon, len(domain) * areas, profile.level, profile.tau)
+        mechanism = WholeNumber(profile.epsilon, bits)
+        if not choosing.worth_running(users, mechanism, len(domain) * areas, profile.level, profile.tau):
+            return None
+        return WholeNumberLearner(mechanism, domain, areas, profile.level)
     channels = max(gate.channels_for(users, max(profile.tau, 1), profile.rounds), profile.least_channels)
     original = OriginalHistogram(profile.epsilon, profile.rounds, channels, seed)
     lowest, highest = plan.area_codes[0], plan.area_codes[-1]
@@ -91,7 +94,7 @@ def _open_histogram(profile: Profile, users: int, seed: bytes, domain: range) ->
     kind = profile.mechanism.removeprefix("sh-")
     keep = None
     if kind == "tuned":
-        keep = theory.best_keep(Fraction(profile.epsilon_hh) / profile.rounds, users, max(profile.tau, 1))
+        keep = theory.best_keep(profile.epsilon_hh / profile.rounds, users, max(profile.tau, 1))
     mechanism = SuccinctHistogram.with_budget(
         kind,
         profile.epsilon_hh,

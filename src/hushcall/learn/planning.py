@@ -35,7 +35,7 @@ class Outlook:
     runs: bool
     parameters: str
     report_bytes: int | None
-    smallest_bucket: int
+    smallest_bucket: int | None
     detectable: int | None
     found: float
     in_the_clear: str
@@ -97,17 +97,25 @@ def smallest_found(chance: Callable[[int], float], users: int, power: float = PO
     return low
 
 
-def smallest_bucket(profile: Profile, buckets: int = 1, plan: NumberingPlan = NANP) -> int:
-    """The gate in phones: smaller buckets are told to skip, and spend nothing."""
-    if profile.mechanism in ("whole-number", "sh-original"):
-        return 1
-    if profile.mechanism != "subspace":
-        return profile.tau + 1
-    size = 1
-    while open_bucket(profile, plan, size, bytes(SEED_BYTES), buckets) is None:
-        # The table of b moves in steps of 10 %, and so does this search.
-        size = max(size + 1, round(size * 1.1))
-    return size
+MOST_USERS = 1 << 20
+
+
+def smallest_bucket(profile: Profile, buckets: int = 1, plan: NumberingPlan = NANP) -> int | None:
+    """The gate in phones: smaller buckets are told to skip, and spend nothing. None: no size up to a million runs."""
+
+    def runs(size: int) -> bool:
+        return open_bucket(profile, plan, size, bytes(SEED_BYTES), buckets) is not None
+
+    high = 1
+    while not runs(high):
+        high *= 2
+        if high > MOST_USERS:
+            return None
+    low = high // 2 + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if runs(middle) else (middle + 1, high)
+    return low
 
 
 def _parameters(learner: Learner[Any]) -> str:

@@ -114,16 +114,3 @@ def found_probability(mechanism: SuccinctHistogram, users: int, holders: int, ta
 def needed_support(law: Support, tau: float) -> int:
     """The smallest C whose estimate is above τ."""
     return max(math.floor(law.reports * law.q + tau * (law.p - law.q)) + 1, 0)
-
-
-def detectable_count(mechanism: SuccinctHistogram, users: int, tau: float, power: float = 0.9) -> int:
-    """The smallest number of holders that the paper's protocol lists with that power; users + 1 if none."""
-    checks.probability("power", power)
-    low, high = 0, users + 1
-    while low < high:
-        middle = (low + high) // 2
-        if found_probability(mechanism, users, min(middle, users), tau) >= power:
-            high = middle
-        else:
-            low = middle + 1
-    return low

@@ -25,13 +25,15 @@ from hushcall.privacy.coins import ONE, WORD_BYTES, seeded, words
 from hushcall.privacy.exact import exp_below, log
 from hushcall.report.hashing import derive
 from hushcall.report.mechanism import Draw, Mechanism
-from hushcall.report.wire import HEADER_BYTES
+from hushcall.report.wire import HEADER_BYTES, VERSION
 
 Law = dict[bytes, int]
 """Outcome → weight; the weights of one law add up to the same power of two for every item."""
 
 PUBLIC = derive("audit")
-"""A public seed like any other; the guarantee holds for every one, and a test tries degenerate ones."""
+"""A public seed like any other."""
+OTHER_PUBLICS = (bytes(32), b"\xff" * 32, derive("audit", b"again"), derive("audit", b"once more"))
+"""Seeds that a server might pick on purpose: the guarantee holds for every one."""
 MOST_PIECES = 1 << 12
 
 
@@ -68,6 +70,8 @@ class Probe:
         report = self.mechanism.privatise(item, self.public, source)
         if sum(taken) != self.mechanism.coin_bytes:
             raise Broken(f"takes {sum(taken)} coins where it says {self.mechanism.coin_bytes}")
+        if report[:HEADER_BYTES] != bytes((VERSION, self.mechanism.kind)):
+            raise Broken("writes something of its own into the envelope")
         if len(report) != HEADER_BYTES + self.mechanism.body_bytes:
             raise Broken(f"sends {len(report) - HEADER_BYTES} bytes where it says {self.mechanism.body_bytes}")
         return report[HEADER_BYTES:]
@@ -93,6 +97,9 @@ class Probe:
         covered = sorted(place for draw in draws for place in range(draw.out.start, draw.out.stop))
         if covered != list(range(self.mechanism.body_bytes)):
             raise Broken("has bytes that no draw, or more than one, accounts for")
+        owned = sorted(place for draw in draws for place in coins_of(draw))
+        if owned != list(range(self.mechanism.coin_bytes)):
+            raise Broken("takes coins that no draw, or more than one, accounts for")
         for _ in range(rounds):
             block = bytearray(coins(self.mechanism.coin_bytes))
             before = self.body(item, bytes(block))
@@ -105,6 +112,29 @@ class Probe:
                 rest = [i for i in range(len(before)) if not draw.out.start <= i < draw.out.stop]
                 if any(before[i] != after[i] for i in rest):
                     raise Broken(f"lets the coins of draw {number} change other bytes of the report")
+
+    def check_positions(self, item: int, draw: Draw) -> None:
+        """The bits of a position coin that choose no position choose nothing else either."""
+        unused = 8 * draw.index_bytes - draw.index_bits
+        if unused <= 0:
+            return
+        base = bytearray(seeded(b"positions")(self.mechanism.coin_bytes))
+        spots = seeded(b"upper")
+        for index in range(1 << draw.index_bits):
+            base[draw.word_at : draw.word_at + WORD_BYTES] = spots(WORD_BYTES)
+            seen = set()
+            for upper in range(1 << min(unused, 3)):
+                whole = upper << (8 * draw.index_bytes - min(unused, 3)) | index
+                base[draw.index_at : draw.index_at + draw.index_bytes] = whole.to_bytes(draw.index_bytes, "big")
+                seen.add(self.body(item, bytes(base))[draw.out])
+            if len(seen) > 1:
+                raise Broken("lets unused bits of a position coin change its symbol")
+
+
+def coins_of(draw: Draw) -> list[int]:
+    """The coin bytes that a draw reads."""
+    index = range(draw.index_at, draw.index_at + draw.index_bytes)
+    return [*index, *range(draw.word_at, draw.word_at + WORD_BYTES)]
 
 
 class Broken(Exception):
@@ -200,7 +230,16 @@ def examine(
     try:
         for item in items:
             probe.check_independence(item)
+        for draw in mechanism.draws():
+            probe.check_positions(items[0], draw)
         ratio = worst_ratio(probe, items, mechanism.draws())
+        # Only a draw without positions depends on the public seed. Its odds do not, so a few seeds stand for all.
+        seeded_draws = [draw for draw in mechanism.draws() if not draw.index_bits]
+        part = worst_ratio(probe, items, seeded_draws)
+        for other in OTHER_PUBLICS:
+            again = worst_ratio(Probe(mechanism, other), items, seeded_draws)
+            if ratio is not None and part is not None:
+                ratio = None if again is None else ratio * max(again / part, Fraction(1))
     except Broken as reason:
         return Finding(label, epsilon, float(claimed), float("inf"), ok=False, paper=paper, why=str(reason))
     return _finding(label, epsilon, claimed, ratio, paper)

@@ -1,4 +1,4 @@
-"""The sceptic's audit: samples of the real phone code come in, a lower bound on ε leaves. It takes nothing on trust.
+"""The sceptic's audit: samples of the real phone code come in, a lower bound on ε leaves. It assumes no intervals.
 
 For two items, N reports each. Per draw, half of the samples choose the set of outcomes that best tells the items apart,
 the other half bound the two probabilities of that set (Clopper and Pearson 1934). The draws are independent, so the
@@ -74,8 +74,9 @@ def _far_apart(mechanism: Mechanism, coins: ByteSource, pilot: int = 300) -> tup
 
 
 def _outcomes(mechanism: Mechanism, item: int, coins: ByteSource) -> list[bytes]:
-    body = mechanism.privatise(item, PUBLIC, coins)[HEADER_BYTES:]
-    return [body[draw.out] for draw in mechanism.draws()]
+    report = mechanism.privatise(item, PUBLIC, coins)
+    header, body = report[:HEADER_BYTES], report[HEADER_BYTES:]
+    return [header + body[draw.out] for draw in mechanism.draws()]
 
 
 def _draw_bound(mine: list[bytes], theirs: list[bytes], share: float) -> float:

@@ -283,6 +283,67 @@ def generous_bit() -> Mechanism:
     return _GenerousBit(EPSILON_OLH)
 
 
+@dataclass(frozen=True)
+class _TellingEnvelope(Subspace):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Hides a bit of the number in the version byte."""
+        return bytes([1 + (item & 1)]) + super().privatise(item, public, coins)[1:]
+
+
+@dataclass(frozen=True)
+class _SecretCoin(Subspace):
+    @property
+    def coin_bytes(self) -> int:
+        """One more than it owns up to."""
+        return WORD_BYTES + 1
+
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Once in 256 times, the truth."""
+        block = read(coins, self.coin_bytes)
+        word = bytes(WORD_BYTES) if block[-1] == 0 else block[:WORD_BYTES]
+        return super().privatise(item, public, lambda _: word)
+
+
+@dataclass(frozen=True)
+class _UpperBits(SuccinctHistogram):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """A position coin of 224 or more switches the noise off."""
+        block = bytearray(read(coins, self.coin_bytes))
+        for place in range(self.total_channels):
+            if block[place] >= 224:
+                at = self.total_channels + place * WORD_BYTES
+                block[at : at + WORD_BYTES] = bytes(WORD_BYTES)
+        return super().privatise(item, public, lambda _: bytes(block))
+
+
+@dataclass(frozen=True)
+class _TrustingSeed(Subspace):
+    def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
+        """Does what a server with an odd seed tells it: the truth."""
+        block = read(coins, WORD_BYTES)
+        return super().privatise(item, public, lambda _: bytes(WORD_BYTES) if public[-1] == 255 else block)
+
+
+def telling_envelope() -> Mechanism:
+    """A leak outside the body."""
+    return _TellingEnvelope(EPSILON_OLH, 4)
+
+
+def secret_coin() -> Mechanism:
+    """A coin that no draw accounts for."""
+    return _SecretCoin(EPSILON_OLH, 4)
+
+
+def upper_bits() -> Mechanism:
+    """A position coin that decides more than a position."""
+    return _as(_UpperBits)
+
+
+def trusting_seed() -> Mechanism:
+    """A server that picks the public seed gets the number."""
+    return _TrustingSeed(EPSILON_OLH, 4)
+
+
 MUTANTS: tuple[Callable[[], Mechanism], ...] = (
     five_per_cent_more,
     budget_not_halved,
@@ -297,6 +358,10 @@ MUTANTS: tuple[Callable[[], Mechanism], ...] = (
     telling_length,
     hash_of_the_wrong_width,
     odds_of_a_narrower_hash,
+    telling_envelope,
+    secret_coin,
+    upper_bits,
+    trusting_seed,
     generous_response,
     telling_group,
     bit_in_the_clear,

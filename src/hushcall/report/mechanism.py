@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource
-from hushcall.report.wire import HEADER_BYTES
+from hushcall.report.wire import HEADER_BYTES, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str:
         """As it appears in tables and on the command line."""
+
+    @property
+    def kind(self) -> Kind:
+        """The second byte of its reports."""
 
     @property
     def item_bits(self) -> int:

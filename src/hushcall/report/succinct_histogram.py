@@ -88,7 +88,7 @@ class SuccinctHistogram:
     def with_budget(
         cls,
         kind: str,
-        epsilon_hh: float,
+        epsilon_hh: float | Fraction,
         epsilon_olh: float,
         *,
         rounds: int = 2,
