@@ -78,3 +78,45 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
         return html.escape("" if value is None else str(value))
     deviation = row.get(f"{column}_sd")
     return f"{value:.4g}" + (f" ± {deviation:.2g}" if deviation else "")
+
+
+def markdown(documents: Sequence[Mapping[str, Any]], command: str) -> str:
+    """The main tables for a documentation page, with the command that made them."""
+    parts = ["# Results", "", f"Made by `{command}` with hushcall {__version__}. Mean over repetitions.", ""]
+    for document in documents:
+        if document["name"] in ("data", "theory"):
+            continue
+        run = document["run"]
+        parts += [f"## {document['title']}", ""]
+        parts.append(
+            f"{run['data'].split('/')[-1]}, {run['days']} days, {run['phones']:,} phones, {run['repetitions']} repetitions, "
+            f"seed {run['seed']}"
+            + (f", at most {run['cap']} calls per number and area code" if run["cap"] else "")
+            + "."
+        )
+        parts += ["", "| said | measured | |", "|---|---|---|"]
+        for one in document["statements"]:
+            verdict = "agrees" if one["agrees"] else "**differs**" + (f": {one['why']}" if one["why"] else "")
+            parts.append(f"| {one['says']} | {one['measured']} | {verdict} |")
+        parts += ["", *_markdown_table(document["rows"]), ""]
+    return "\n".join(parts)
+
+
+_WANTED = (
+    *("mechanism", "path", "days", "randomiser", "epsilon_hh", "epsilon", "tau", "theta", "window", "level", "rounds"),
+    *("f1", "precision", "recall", "true", "false", "undetected", "relative_cbr", "listed_a_day", "wrong_a_day"),
+    *("report_bytes", "influence", "fakes_needed", "tau_sized", "fakes_needed_sized"),
+)
+
+
+def _markdown_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    columns = [column for column in _WANTED if any(row.get(column) is not None for row in rows)]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for row in rows:
+        cells = [row.get(column) for column in columns]
+        lines.append("| " + " | ".join(_short(cell) for cell in cells) + " |")
+    return lines
+
+
+def _short(value: Any) -> str:
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)

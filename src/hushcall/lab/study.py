@@ -147,6 +147,13 @@ def write_page(documents: Sequence[dict[str, Any]], figures: dict[str, list[Path
     return path
 
 
+def write_tables(documents: Sequence[dict[str, Any]], command: str, folder: Path) -> Path:
+    """The main tables as Markdown."""
+    path = folder / "results.md"
+    _write(path, report.markdown(documents, command))
+    return path
+
+
 def _write(path: Path, text: str) -> None:
     draft = path.with_name(path.name + ".part")
     draft.write_text(text, encoding="utf-8")
