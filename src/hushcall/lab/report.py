@@ -88,12 +88,10 @@ def markdown(documents: Sequence[Mapping[str, Any]], command: str) -> str:
             continue
         run = document["run"]
         parts += [f"## {document['title']}", ""]
-        parts.append(
-            f"{run['data'].split('/')[-1]}, {run['days']} days, {run['phones']:,} phones, {run['repetitions']} repetitions, "
-            f"seed {run['seed']}"
-            + (f", at most {run['cap']} calls per number and area code" if run["cap"] else "")
-            + "."
-        )
+        facts = f"{run['data'].split('/')[-1]}, {run['days']} days, {run['phones']:,} phones"
+        facts += f", {run['repetitions']} repetitions, seed {run['seed']}"
+        facts += f", at most {run['cap']} calls per number and area code" if run["cap"] else ""
+        parts.append(facts + ".")
         parts += ["", "| said | measured | |", "|---|---|---|"]
         for one in document["statements"]:
             verdict = "agrees" if one["agrees"] else "**differs**" + (f": {one['why']}" if one["why"] else "")
