@@ -232,14 +232,13 @@ def examine(
             probe.check_independence(item)
         for draw in mechanism.draws():
             probe.check_positions(items[0], draw)
-        ratio = worst_ratio(probe, items, mechanism.draws())
-        # Only a draw without positions depends on the public seed. Its odds do not, so a few seeds stand for all.
-        seeded_draws = [draw for draw in mechanism.draws() if not draw.index_bits]
-        part = worst_ratio(probe, items, seeded_draws)
-        for other in OTHER_PUBLICS:
-            again = worst_ratio(Probe(mechanism, other), items, seeded_draws)
-            if ratio is not None and part is not None:
-                ratio = None if again is None else ratio * max(again / part, Fraction(1))
+        # Draws with positions do not see the public seed, the others do: each part at its worst, over several seeds.
+        placed = [draw for draw in mechanism.draws() if draw.index_bits]
+        hashed = [draw for draw in mechanism.draws() if not draw.index_bits]
+        parts = [worst_ratio(Probe(mechanism, seed), items, hashed) for seed in (public, *OTHER_PUBLICS)]
+        ratio = worst_ratio(probe, items, placed)
+        if ratio is not None:
+            ratio = None if None in parts else ratio * max(part for part in parts if part is not None)
     except Broken as reason:
         return Finding(label, epsilon, float(claimed), float("inf"), ok=False, paper=paper, why=str(reason))
     return _finding(label, epsilon, claimed, ratio, paper)
