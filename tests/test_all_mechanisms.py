@@ -35,9 +35,12 @@ def test_a_report_costs_what_it_says(case: Case) -> None:
 
 
 @ALL
-@pytest.mark.parametrize("public", [bytes(32), b"\xff" * 32, bytes(31) + b"\1"], ids=["zeros", "ones", "one"])
-def test_no_public_seed_makes_a_report_cost_more(case: Case, public: bytes) -> None:
-    """A server that picks the seed (the matrix, the hash, the group) gains nothing: the phone need not trust it."""
+def test_no_public_seed_makes_a_report_cost_more(case: Case) -> None:
+    """A server that picks the seed (the matrix, the hash, the group) gains nothing: the phone need not trust it.
+
+    ``examine`` tries zeros, ones and random seeds beside the one given.
+    """
+    public = bytes(31) + b"\1"
     mechanism = case.make(bytes(32)).mechanism
     if case.name == "sh-original":
         pytest.skip("takes no public seed")
