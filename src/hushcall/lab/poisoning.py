@@ -42,8 +42,8 @@ def influence(law: Support) -> float:
 
 
 def tau_for(law: Support, tolerance: int) -> float:
-    """The threshold that ``tolerance`` fakes do not reach in expectation, plus four standard errors of noise."""
-    return float(tolerance * influence(law) + 4 * law.variance(0) ** 0.5)
+    """The threshold that ``tolerance`` fakes do not reach in expectation, plus five standard errors of noise."""
+    return float(tolerance * influence(law) + 5 * law.variance(0) ** 0.5)
 
 
 def chance_listed(learner: Any, fakes: int, tau: float, runs: int = RUNS, seed: int = 1) -> float:
