@@ -72,9 +72,14 @@ class Profile:
         return Fraction(self.epsilon) - Fraction(self.epsilon_olh)
 
     @property
+    def bucketed(self) -> bool:
+        """Whether phones announce an area code and are counted by it; elsewhere the number is protected whole."""
+        return self.mechanism not in ("whole-number", "sh-original")
+
+    @property
     def in_the_clear(self) -> str:
-        """What of a number travels unprotected."""
-        return "the area code" if self.mechanism not in ("whole-number", "sh-original") else "nothing"
+        """What of a number travels unprotected, in words."""
+        return "the area code" if self.bucketed else "nothing"
 
 
 PROFILES = {

@@ -59,7 +59,7 @@ def run_round(
     # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
     # A dummy is drawn whether it is needed or not, so that the coins taken do not tell.
     numbers = [dummy if call is None else call for call, dummy in ((call, plan.dummy(coins)) for call in calls)]
-    buckets = [WHOLE if profile.in_the_clear == "nothing" else number.area for number in numbers]
+    buckets = [number.area if profile.bucketed else WHOLE for number in numbers]
     sizes = dict(sorted(Counter(buckets).items()))
 
     # Gate: which buckets are worth a budget, and with which parameters.

@@ -115,7 +115,7 @@ def test_the_black_box_has_power() -> None:
 def test_what_a_round_really_hands_out_costs_what_it_says(name: str) -> None:
     """Every profile at the parameters of a bucket of 1000 (a round of 23 188): two-byte values included."""
     profile = PROFILES[name]
-    users = 1000 if profile.in_the_clear != "nothing" else 23_188
+    users = 1000 if profile.bucketed else 23_188
     learner = open_bucket(profile, NANP, users, bytes(32))
     assert learner is not None
     if getattr(learner.mechanism, "bits", 0) > 11:

@@ -48,6 +48,8 @@ def audit(
 
       hushcall audit --blackbox --json
     """
+    if mutants and blackbox:
+        raise InvalidParameter("--blackbox", "not go with --mutants", "both")
     grid = tuple(epsilon) if epsilon else subjects.GRID
     for budget in grid:
         checks.positive("epsilon", budget)

@@ -40,6 +40,8 @@ def chosen_profile(
         if profile is None and mechanism not in RIVALS and histogram:
             base = PROFILES["paper"]
         base = replace(base, name=mechanism, reason="as given", mechanism=mechanism, tau=TAU if histogram else base.tau)
+    if list_size is not None and base.mechanism not in HISTOGRAMS:
+        raise InvalidParameter("list_size", f"go with one of {', '.join(HISTOGRAMS)}", base.mechanism)
     changes = {"epsilon": epsilon, "tau": tau, "level": level, "list_size": list_size}
     return replace(base, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
 

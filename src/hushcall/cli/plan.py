@@ -62,7 +62,7 @@ def plan(
     rows = []
     with show.progress("planning") as bar:
         for done, chosen in enumerate(profiles, 1):
-            count = users if chosen.in_the_clear != "nothing" else max(everyone, users)
+            count = users if chosen.bucketed else max(everyone, users)
             rows.append((chosen.name, planning.outlook(chosen, count, spam, buckets)))
             show.step(bar, chosen.name, done, len(profiles))
         if picture is not None:

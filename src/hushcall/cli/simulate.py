@@ -81,7 +81,7 @@ def compare(truth: dict[Any, int], result: Any, profile: Any) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for number, count in sorted(truth.items(), key=lambda pair: -pair[1]):
         row: dict[str, Any] = {"number": str(number), "true": count, "found": number in listed}
-        row["bucket"] = result.sizes.get(number.area if profile.in_the_clear != "nothing" else 0, 0)
+        row["bucket"] = result.sizes.get(number.area if profile.bucketed else 0, 0)
         if hitter := listed.get(number):
             row |= {"estimate": hitter.estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
         rows.append(row)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter
 from hushcall.lab.datasets import Calls
+from hushcall.lab.metrics import WINDOW, blocking_rates
 from hushcall.numbers import NANP
 
 HEAVY = 143
@@ -21,8 +22,6 @@ HEAVY = 143
 STRIPED = 100
 """Complaints a day above which the paper marks a number in its picture of area codes."""
 LEVELS = (1, 10, 20, 50, STRIPED, HEAVY)
-WINDOW = 7
-"""Days that a number stays on the blocklist."""
 
 
 def summary(calls: Calls) -> dict[str, Any]:
@@ -81,15 +80,13 @@ def blocked(calls: Calls, above: int, window: int = WINDOW) -> float | None:
 
     That is CBR*, the paper's call blocking rate without any privacy. None where the calls span no whole window.
     """
-    lists: list[NDArray[np.int64]] = []
-    rates = []
+    days = []
     for day in range(calls.days):
         areas, suffixes, counts = calls.counts(day)
         numbers = areas.astype(np.int64) * NANP.suffixes + suffixes
-        if day >= window and len(counts):
-            known = np.isin(numbers, np.concatenate(lists[-window:]))
-            rates.append(float(counts[known].sum() / counts.sum()))
-        lists.append(numbers[counts > above])
+        days.append(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
+    listed = [{number for number, count in day.items() if count > above} for day in days]
+    rates = blocking_rates(listed, days, window)
     return float(np.median(rates)) if rates else None
 
 

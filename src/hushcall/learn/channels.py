@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from hushcall.report.codes import ExtendedHamming
 
-_SIGNS = np.array([0, 1, -1, 0], dtype=np.int32)
-
 
 def bad_symbols(symbols: NDArray[np.uint8], length: int, *, zero_allowed: bool) -> NDArray[np.bool_]:
     """Which reports (rows) hold a byte that no honest phone sends."""

@@ -13,7 +13,6 @@ import math
 from decimal import Context, Decimal
 
 from hushcall import checks
-from hushcall.errors import InvalidParameter
 
 REPAIRED_BITS = 31
 """Of the code's 32 bits one may be missing, because the code repairs it: l = 31 gives the paper's list of τ."""
@@ -102,10 +101,8 @@ def channels_for(users: int, tau: int, rounds: int = 2, risk: float = 0.05) -> i
     return channels
 
 
-def worth_running(sizes: dict[int, int], tau: int) -> dict[int, bool]:
-    """For each bucket, whether its phones should spend their budget: only where more than τ of them report."""
+def worth_running(users: int, tau: int) -> bool:
+    """Whether a histogram's bucket should spend its budget: only where more than τ phones report."""
+    checks.whole("users", users, 0)
     checks.whole("tau", tau, 0)
-    for area, size in sizes.items():
-        if type(size) is not int or size < 0:
-            raise InvalidParameter(f"size of bucket {area}", "be a whole number of at least 0", size)
-    return {area: size > tau for area, size in sizes.items()}
+    return users > tau

@@ -58,7 +58,7 @@ def open_rival(
     profile: Profile, users: int, domain: range, seed: bytes, candidates: tuple[int, ...] = (2_000_000,)
 ) -> Rival | None:
     """The learner of a rival, behind the histograms' gate: PEM seeks the ten largest, RAPPOR among ``candidates``."""
-    if users <= profile.tau:
+    if not gate.worth_running(users, profile.tau):
         return None
     if profile.mechanism == "pem":
         return PrefixExtendingLearner(PrefixExtending(profile.epsilon), domain)
@@ -85,7 +85,7 @@ def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -
 
 
 def _open_histogram(profile: Profile, users: int, seed: bytes, domain: range) -> SuccinctHistogramLearner | None:
-    if not gate.worth_running({0: users}, profile.tau)[0]:
+    if not gate.worth_running(users, profile.tau):
         return None
     # K beyond the collision rule costs bytes, no privacy, and keeps other callers out of a heavy hitter's channel: for
     # 150 of 300

@@ -32,7 +32,7 @@ Law = dict[bytes, int]
 
 PUBLIC = derive("audit")
 """A public seed like any other."""
-OTHER_PUBLICS = (bytes(32), b"\xff" * 32, derive("audit", b"again"), derive("audit", b"once more"))
+PUBLICS = (PUBLIC, bytes(32), b"\xff" * 32, derive("audit", b"again"), derive("audit", b"once more"))
 """Seeds that a server might pick on purpose: the guarantee holds for every one."""
 MOST_PIECES = 1 << 12
 
@@ -221,11 +221,9 @@ def probe_items(mechanism: Mechanism) -> list[int]:
     return [first, *patterns.values()]
 
 
-def examine(
-    mechanism: Mechanism, *, epsilon: float, paper: float | None = None, name: str = "", public: bytes = PUBLIC
-) -> Finding:
+def examine(mechanism: Mechanism, *, epsilon: float, paper: float | None = None, name: str = "") -> Finding:
     """Audit a whole report."""
-    probe, items = Probe(mechanism, public), probe_items(mechanism)
+    probe, items = Probe(mechanism), probe_items(mechanism)
     label, claimed = name or mechanism.name, mechanism.cost
     try:
         for item in items:
@@ -235,7 +233,7 @@ def examine(
         # Draws with positions do not see the public seed, the others do: each part at its worst, over several seeds.
         placed = [draw for draw in mechanism.draws() if draw.index_bits]
         hashed = [draw for draw in mechanism.draws() if not draw.index_bits]
-        parts = [worst_ratio(Probe(mechanism, seed), items, hashed) for seed in (public, *OTHER_PUBLICS)]
+        parts = [worst_ratio(Probe(mechanism, seed), items, hashed) for seed in PUBLICS]
         ratio = worst_ratio(probe, items, placed)
         if ratio is not None:
             ratio = None if None in parts else ratio * max(part for part in parts if part is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from hushcall.privacy.accounting import Accounting, round_cost
+from hushcall.privacy.accounting import Accounting, paper_charge, round_cost
 from hushcall.privacy.audit import Finding, examine, examine_round
 from hushcall.privacy.coins import ONE
 from hushcall.privacy.exact import exp_below
@@ -72,9 +72,13 @@ def reports(budget: float) -> list[tuple[str, Mechanism, float | None]]:
     size = min(LocalHashing(budget).size, 1 << 8)
     bits = size.bit_length() - 1
     return [
-        ("sh-basic, paper accounting", histogram("basic", budget, Accounting.PAPER), budget + EPSILON_OLH),
-        ("sh-basic, exact accounting", histogram("basic", budget, Accounting.EXACT), 2 * budget + EPSILON_OLH),
-        ("sh-extended", histogram("extended", budget, Accounting.PAPER), budget + EPSILON_OLH),
+        ("sh-basic, paper accounting", histogram("basic", budget, Accounting.PAPER), paper_charge(budget, EPSILON_OLH)),
+        (
+            "sh-basic, exact accounting",
+            histogram("basic", budget, Accounting.EXACT),
+            paper_charge(2 * budget, EPSILON_OLH),
+        ),
+        ("sh-extended", histogram("extended", budget, Accounting.PAPER), paper_charge(budget, EPSILON_OLH)),
         ("sh-tuned", histogram("tuned", budget, Accounting.EXACT), None),
         ("sh-original", OriginalHistogram(budget, channels=CHANNELS, rows=16), budget),
         ("olh", LocalHashing(budget, size), budget),
