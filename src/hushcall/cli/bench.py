@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +29,15 @@ def _lab() -> Any:
     return measure
 
 
+@contextmanager
+def _measuring() -> Iterator[tuple[Any, Callable[[str], None]]]:
+    """The lab with every kernel compiled, and a way to say what is being measured."""
+    lab = _lab()
+    with show.progress("warming up") as bar:
+        lab.warm_up()
+        yield lab, lambda text: bar.update(bar.task_ids[0], description=text)
+
+
 @bench.command()
 def decode(
     reports: Annotated[int, typer.Option(min=100, help="Reports in the bucket.")] = 20_000,
@@ -34,12 +45,8 @@ def decode(
     json: Json = False,
 ) -> None:
     """Decode one bucket over every suffix that exists: seconds, peak memory, how much faster than others."""
-    lab = _lab()
-    with show.progress("warming up") as bar:
-        lab.warm_up()
-        result = lab.decode(
-            users=reports, environment=peer, note=lambda text: bar.update(bar.task_ids[0], description=text)
-        )
+    with _measuring() as (lab, note):
+        result = lab.decode(users=reports, environment=peer, note=note)
     if json:
         show.print_json(result)
         return
@@ -95,10 +102,8 @@ def whole_number(
     json: Json = False,
 ) -> None:
     """Decode a round in which nothing is in the clear, over all area codes."""
-    lab = _lab()
-    with show.progress("warming up") as bar:
-        lab.warm_up()
-        row = lab.whole_number(reports, epsilon, lambda text: bar.update(bar.task_ids[0], description=text))
+    with _measuring() as (lab, note):
+        row = lab.whole_number(reports, epsilon, note)
     if json:
         show.print_json(row)
         return
@@ -117,14 +122,12 @@ def rivals(
     json: Json = False,
 ) -> None:
     """F1 against prefix-extending (ours, and pure-ldp's with --peer) on 20 000 phones with ten heavy numbers."""
-    lab = _lab()
-    with show.progress("warming up") as bar:
-        lab.warm_up()
+    with _measuring() as (lab, note):
         rows = lab.rivals(
             seeds=range(1, seeds + 1),
             bits=bits,
             environment=peer,
-            note=lambda text: bar.update(bar.task_ids[0], description=text),
+            note=note,
         )
     if json:
         show.print_json(rows)

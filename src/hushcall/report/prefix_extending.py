@@ -20,7 +20,7 @@ from hushcall import checks
 from hushcall.privacy.coins import ByteSource, read
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Draw, check_item
-from hushcall.report.splitting import prefix_lengths, share
+from hushcall.report.splitting import PrefixSplit, share
 from hushcall.report.wire import Kind, seal, unpack_value, unseal
 
 GROUP_PIECE = 4
@@ -30,7 +30,7 @@ MOST_STEP = 12
 
 
 @dataclass(frozen=True)
-class PrefixExtending:
+class PrefixExtending(PrefixSplit):
     """PEM with budget ``epsilon``; prefixes grow from ``start`` bits by at most ``step``. ``size`` is g, as in OLH.
 
     Where ``start`` covers all bits there is one group, and PEM is OLH over the whole domain: the best it can
@@ -61,16 +61,6 @@ class PrefixExtending:
         return self.oracle.cost
 
     @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """ℓᵢ: how many leading bits each group reports; the last group reports all."""
-        return prefix_lengths(self.item_bits, self.start, self.step)
-
-    @property
-    def groups(self) -> int:
-        """Among how many groups the reports are split."""
-        return len(self.lengths)
-
-    @cached_property
     def oracle(self) -> LocalHashing:
         """The frequency oracle that every group uses."""
         return LocalHashing(self.epsilon, self.size, self.item_bits)
@@ -92,10 +82,6 @@ class PrefixExtending:
     def group(self, public: bytes) -> int:
         """The group of a report with that public seed."""
         return share(public, GROUP_PIECE, self.groups)
-
-    def prefix(self, item: int, group: int) -> int:
-        """What that group reports of ``item``."""
-        return item >> self.item_bits - self.lengths[group]
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
         """A report of ``item``."""

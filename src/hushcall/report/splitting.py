@@ -7,6 +7,8 @@ in the report.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from hushcall import checks
 from hushcall.report.hashing import SEED_BYTES
 
@@ -37,3 +39,25 @@ def prefix_lengths(item_bits: int, start: int, step: int) -> tuple[int, ...]:
     first = min(start, item_bits)
     steps = -(-(item_bits - first) // step)
     return (first, *(first + (item_bits - first) * (i + 1) // steps for i in range(steps)))
+
+
+class PrefixSplit:
+    """A mechanism whose phones are split by how many leading bits of their item they report."""
+
+    start: int
+    step: int
+    item_bits: int
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """ℓᵢ: how many leading bits each group reports; the last reports all."""
+        return prefix_lengths(self.item_bits, self.start, self.step)
+
+    @property
+    def groups(self) -> int:
+        """Among how many groups the reports are split."""
+        return len(self.lengths)
+
+    def prefix(self, item: int, group: int) -> int:
+        """What a group reports of ``item``."""
+        return item >> self.item_bits - self.lengths[group]

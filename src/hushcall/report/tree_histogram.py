@@ -26,7 +26,7 @@ from hushcall.report import randomisers
 from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import ChannelRandomiser
-from hushcall.report.splitting import prefix_lengths, share
+from hushcall.report.splitting import PrefixSplit, share
 from hushcall.report.wire import Kind, seal, unseal
 
 LEVEL_PIECE, ROW_PIECE, COLUMN_PIECE = 0, 1, 2
@@ -38,7 +38,7 @@ MOST_STEP = 12
 
 
 @dataclass(frozen=True)
-class TreeHistogram:
+class TreeHistogram(PrefixSplit):
     """TreeHist with budget ``epsilon``. The sketch of each level has ``rows`` × ``columns`` cells.
 
     >>> TreeHistogram(4.0).lengths, TreeHistogram(4.0).groups
@@ -70,16 +70,6 @@ class TreeHistogram:
     def cost(self) -> Fraction:
         """ε, exactly: one bit."""
         return Fraction(self.epsilon)
-
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """How many leading bits each level looks at; the last looks at all."""
-        return prefix_lengths(self.item_bits, self.start, self.step)
-
-    @property
-    def groups(self) -> int:
-        """Among how many levels the reports are split."""
-        return len(self.lengths)
 
     @property
     def coin_bytes(self) -> int:
