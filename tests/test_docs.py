@@ -15,6 +15,7 @@ from hushcall.privacy.mutants import MUTANTS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 
@@ -31,6 +32,7 @@ def test_every_command_is_in_the_readme_and_has_help_with_an_example() -> None:
     group = typer.main.get_group(app)
     for name, command in group.commands.items():
         assert f"`hushcall {name}`" in README, name
+        assert f"hushcall {name}" in COMMANDS, name
         assert command.help, name
         for inner, sub in getattr(command, "commands", {}).items():
             assert f"`{inner}`" in README, (name, inner)
