@@ -12,6 +12,10 @@
     │   └── WrongSymbol
     ├── InvalidTally          a tally cannot be read, or cannot be merged with another
     ├── InvalidData           a file of calls cannot be read, or holds nothing of use
+    ├── InvalidList           a blocklist or a delta cannot be read, or does not fit
+    ├── Refused               a server said no, and why
+    ├── Unreachable           a server could not be asked at all
+    ├── UntrustedList         a server's list is forged, mixed up, rolled back, frozen or expired
     └── MissingExtra          a part of hushcall needs packages that are not installed
 
 A message names the field, the rule and the value: ``epsilon must be positive, got -1.0``.
@@ -73,6 +77,38 @@ class InvalidTally(_Violation):
 
 class InvalidData(_Violation):
     """A file of calls cannot be read, or holds nothing of use."""
+
+
+class InvalidList(_Violation):
+    """A blocklist or a delta cannot be read, or does not fit."""
+
+
+class Refused(HushcallError):
+    """A server said no: ``problem`` is the last part of the problem's type, ``todo`` what to do about it."""
+
+    def __init__(self, problem: str, status: int, detail: str, todo: str = "") -> None:
+        self.problem, self.status, self.detail, self.todo = problem, status, detail, todo
+        super().__init__(f"the server refused ({status}, {problem}): {detail}" + (f" {todo}" if todo else ""))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.problem, self.status, self.detail, self.todo)
+
+
+class Unreachable(HushcallError):
+    """A server could not be asked at all: no network, no server, no answer in time."""
+
+
+class UntrustedList(HushcallError):
+    """What a server hands out is not what its keys signed last: forged, mixed up, rolled back, frozen or expired."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"the server's list cannot be trusted: {why}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.why,)
 
 
 class MissingExtra(HushcallError):

@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.exact import epsilon_value
+from hushcall.report.items import UNBUCKETED
 
 TAU = 143
 """The paper's smallest τ: U_{31,143} = 75 %."""
@@ -74,7 +77,16 @@ class Profile:
     @property
     def bucketed(self) -> bool:
         """Whether phones announce an area code and are counted by it; elsewhere the number is protected whole."""
-        return self.mechanism not in ("whole-number", "sh-original")
+        return self.mechanism not in UNBUCKETED
+
+    def to_plain(self) -> dict[str, Any]:
+        """Names, numbers and texts only: how a server keeps the profile that a round was opened with."""
+        return {**asdict(self), "accounting": self.accounting.value}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Profile:
+        """The inverse of :meth:`to_plain`."""
+        return cls(**{**values, "accounting": Accounting(values["accounting"])})
 
     @property
     def in_the_clear(self) -> str:

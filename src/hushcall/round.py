@@ -23,10 +23,8 @@ from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
 from hushcall.report.hashing import SEED_BYTES, derive
+from hushcall.report.items import bucket_of, item_of, number_of
 from hushcall.report.mechanism import report_bytes
-
-WHOLE = 0
-"""The one bucket of a round in which nothing travels in the clear."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def run_round(
     # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
     # A dummy is drawn whether it is needed or not, so that the coins taken do not tell.
     numbers = [dummy if call is None else call for call, dummy in ((call, plan.dummy(coins)) for call in calls)]
-    buckets = [number.area if profile.bucketed else WHOLE for number in numbers]
+    buckets = [bucket_of(number, profile.mechanism) for number in numbers]
     sizes = dict(sorted(Counter(buckets).items()))
 
     # Gate: which buckets are worth a budget, and with which parameters.
@@ -75,7 +73,7 @@ def run_round(
     for phone, (number, area) in enumerate(zip(numbers, buckets, strict=True)):
         if learner := learners[area]:
             public = derive("report", round_seed, coins(16))
-            report = learner.mechanism.privatise(_item(number, profile, plan), public, coins)
+            report = learner.mechanism.privatise(item_of(number, profile.mechanism, plan), public, coins)
             reports[area].append((public, report))
             spent[phone] = float(learner.mechanism.cost)
         progress("collect", phone + 1, len(numbers))
@@ -89,7 +87,9 @@ def run_round(
             found = learner.find(tally, profile.tau, partial(_area_done, progress, learner.areas))
         else:
             found = learner.find(tally, profile.tau)
-        listed += [Listed(n, hitter) for hitter in found if (n := _number(hitter.item, area, profile, plan))]
+        listed += [
+            Listed(n, hitter) for hitter in found if (n := number_of(hitter.item, area, profile.mechanism, plan))
+        ]
         progress("decode", done, len(running))
 
     listed.sort(key=lambda entry: (-entry.hitter.estimate, entry.number))
@@ -99,20 +99,3 @@ def run_round(
 
 def _area_done(progress: Callable[[str, int, int], None], total: int, done: int) -> None:
     progress("decode", done, total)
-
-
-def _item(number: Number, profile: Profile, plan: NumberingPlan) -> int:
-    """What of a number goes through the randomiser."""
-    if profile.mechanism == "whole-number":
-        return plan.area_index[number.area] << plan.suffix_bits | number.suffix
-    return number.national if profile.mechanism == "sh-original" else number.suffix
-
-
-def _number(item: int, area: int, profile: Profile, plan: NumberingPlan) -> Number | None:
-    """The inverse of :func:`_item`; None for what the original protocol spells out but nobody can have."""
-    if profile.mechanism == "whole-number":
-        return plan.number(plan.area_codes[item >> plan.suffix_bits], item & ((1 << plan.suffix_bits) - 1))
-    if profile.mechanism == "sh-original":
-        first, rest = divmod(item, plan.suffixes)
-        return plan.number(first, rest) if first in plan.area_index and plan.suffix_is_valid(rest) else None
-    return plan.number(area, item)

@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from hushcall import __version__
-from hushcall.cli import audit, bench, data, experiment, plan, prove, simulate
+from hushcall.cli import (
+    admin,
+    audit,
+    bench,
+    config,
+    data,
+    experiment,
+    export,
+    keys,
+    plan,
+    prove,
+    round_commands,
+    serve,
+    simulate,
+)
 
 app = typer.Typer(
     name="hushcall",
@@ -16,6 +30,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command("serve")(serve.serve)
+app.add_typer(round_commands.rounds, name="round")
+app.add_typer(admin.admin, name="admin")
+app.add_typer(keys.keys, name="keys")
+app.add_typer(config.config, name="config")
+app.command("export")(export.export)
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)

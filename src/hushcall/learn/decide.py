@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal, special, stats
+from scipy import special, stats
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
@@ -73,7 +73,7 @@ class Support:
             return 1.0
         first, mine = _mass(holders, self.p)
         second, others = _mass(self.reports - holders, self.q)
-        mass = signal.convolve(mine, others, method="direct" if len(mine) * len(others) < 10**7 else "fft")
+        mass = _convolved(mine, others)
         return float(min(1.0, mass[max(count - first - second, 0) :].sum()))
 
     def interval(self, count: int, level: float = 0.95) -> tuple[float, float]:
@@ -181,6 +181,15 @@ class Rule:
         all_of_them = list(hitters)
         chosen = self.select(np.array([h.p_value for h in all_of_them], dtype=np.float64))
         return above((h for h, yes in zip(all_of_them, chosen, strict=True) if yes), self.tau)
+
+
+def _convolved(mine: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The law of a sum: directly where that is quick, by Fourier transform where it is not."""
+    if len(mine) * len(others) < 10**7:
+        return np.convolve(mine, others)
+    from scipy import signal  # noqa: PLC0415 - slow to import and rarely needed: a server should start at once
+
+    return np.asarray(signal.fftconvolve(mine, others))
 
 
 def _mass(trials: int, chance: float) -> tuple[int, NDArray[np.float64]]:

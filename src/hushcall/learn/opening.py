@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hushcall import checks
+from hushcall.errors import InvalidParameter
 from hushcall.learn import choosing, gate, theory
 from hushcall.learn.comparators.outlook import Rival
 from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
@@ -20,6 +21,7 @@ from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import HISTOGRAMS, RIVALS, Profile
+from hushcall.report.mechanism import Mechanism
 from hushcall.report.original_histogram import OriginalHistogram
 from hushcall.report.prefix_extending import PrefixExtending
 from hushcall.report.rappor import Rappor
@@ -54,6 +56,27 @@ def open_bucket(
     return open_round(profile, plan, users, seed)
 
 
+def learner_of(profile: Profile, plan: NumberingPlan, mechanism: Mechanism, buckets: int = 1) -> Learner[Any]:
+    """The learner of a bucket that was opened before, from the mechanism that its phones were given.
+
+    A server that is upgraded between opening and decoding may choose other parameters today; the reports have these.
+    """
+    domain = range(plan.first_suffix, plan.suffixes)
+    if isinstance(mechanism, WholeNumber):
+        return WholeNumberLearner(mechanism, domain, len(plan.area_codes), profile.level)
+    if isinstance(mechanism, Subspace):
+        return SubspaceLearner(mechanism, domain, profile.level, buckets)
+    if isinstance(mechanism, SuccinctHistogram):
+        return SuccinctHistogramLearner(mechanism, domain, profile.list_size)
+    if isinstance(mechanism, OriginalHistogram):
+        return OriginalHistogramLearner(mechanism, _whole_numbers(plan))
+    if isinstance(mechanism, PrefixExtending):
+        return PrefixExtendingLearner(mechanism, domain)
+    if isinstance(mechanism, TreeHistogram):
+        return TreeHistogramLearner(mechanism, domain)
+    raise InvalidParameter("mechanism", "find numbers by itself", mechanism.name)
+
+
 def open_rival(
     profile: Profile, users: int, domain: range, seed: bytes, candidates: tuple[int, ...] = (2_000_000,)
 ) -> Rival | None:
@@ -79,9 +102,13 @@ def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -
         return WholeNumberLearner(mechanism, domain, areas, profile.level)
     channels = max(gate.channels_for(users, max(profile.tau, 1), profile.rounds), profile.least_channels)
     original = OriginalHistogram(profile.epsilon, profile.rounds, channels, seed)
+    return OriginalHistogramLearner(original, _whole_numbers(plan))
+
+
+def _whole_numbers(plan: NumberingPlan) -> range:
+    """From the lowest to the highest ten digits that can be dialled."""
     lowest, highest = plan.area_codes[0], plan.area_codes[-1]
-    numbers = range(lowest * plan.suffixes + plan.first_suffix, (highest + 1) * plan.suffixes)
-    return OriginalHistogramLearner(original, numbers)
+    return range(lowest * plan.suffixes + plan.first_suffix, (highest + 1) * plan.suffixes)
 
 
 def _open_histogram(profile: Profile, users: int, seed: bytes, domain: range) -> SuccinctHistogramLearner | None:

@@ -113,6 +113,10 @@ class SubspaceLearner:
         add(cells, tally.rows.astype(np.uint32), tally.values)
         return DenseTally(self.made_by, cells, tally.count)
 
+    def any_from_bytes(self, data: bytes) -> SparseTally | DenseTally:
+        """Read back whichever form was stored."""
+        return self.dense_from_bytes(data) if "cells" in files.unpack(self.made_by, data) else self.from_bytes(data)
+
     def dense_from_bytes(self, data: bytes) -> DenseTally:
         """Read a dense tally back."""
         arrays = files.unpack(self.made_by, data)

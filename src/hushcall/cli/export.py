@@ -1,0 +1,100 @@
+"""``hushcall export``: a blocklist comes in, the file that some app or exchange imports leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hushcall.cli import show
+from hushcall.errors import InvalidData, InvalidParameter
+
+STANDARD = "-"
+
+
+def export(
+    to: Annotated[str | None, typer.Option(help="For which app: --names lists them.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--list", metavar="FILE|-", help="A blocklist.jsonl; - is standard input.")
+    ] = None,
+    out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write; - is standard output.")] = STANDARD,
+    names: Annotated[bool, typer.Option("--names", help="List the apps, and stop.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout (with --names or a file).")] = False,
+) -> None:
+    """Write the blocklist in the format of an app, a PBX or a router.
+
+    [bold]Examples[/bold]
+
+      hushcall export --names
+
+      hushcall export --to asterisk --list blocklist.jsonl --out blacklist.txt
+
+      curl -s https://example.org/v1/lists/current/blocklist.jsonl | hushcall export --to plain --list -
+    """
+    from hushcall.blocklist import Blocklist  # noqa: PLC0415
+    from hushcall.formats.blocklists import WRITERS, writer_named  # noqa: PLC0415
+
+    if names:
+        _print_names([(w.name, w.title, w.filename, w.media_type) for w in WRITERS.values()], json)
+        return
+    if to is None:
+        raise InvalidParameter("--to", f"name one of {', '.join(WRITERS)}", to)
+    if source is None:
+        raise InvalidParameter("--list", "name a blocklist.jsonl, or be - for standard input", source)
+    if json and out == STANDARD:
+        raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
+    writer = writer_named(to)
+    blocklist = Blocklist.from_bytes(_read(source))
+    data = writer.write(blocklist)
+    if out == STANDARD:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    write_atomically(Path(out), data)
+    outcome = {"to": to, "out": out, "version": blocklist.version, "numbers": len(blocklist.entries)}
+    if json:
+        show.print_json({**outcome, "bytes": len(data), "media_type": writer.media_type})
+        return
+    show.console.print(
+        f"Version {blocklist.version}, {len(blocklist.entries):,} numbers for {writer.title}: {out}", markup=False
+    )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: whoever reads it meanwhile has the old one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidData("--out", f"be a file that can be written ({error.strerror})", str(path)) from None
+
+
+def _read(source: str) -> bytes:
+    if source == STANDARD:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise InvalidData("--list", f"be a file that can be read ({error.strerror})", source) from None
+
+
+def _print_names(rows: list[tuple[str, str, str, str]], json: bool) -> None:
+    columns = ("name", "title", "filename", "media_type")
+    if json:
+        show.print_json({"exports": [dict(zip(columns, row, strict=True)) for row in rows]})
+        return
+    table = Table("name", "for", "file", "media type")
+    for row in rows:
+        table.add_row(*row)
+    show.console.print(table)

@@ -1,0 +1,264 @@
+"""``hushcall phone``: the client on a phone, a computer or a PBX; enrol, report, sync, check, forget."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushcall.cli import phone_agi, phone_calls, phone_show, show
+from hushcall.cli.phone_home import LOCK_PATIENCE, Home, Json, folder_of, is_set_up, opened, phone_of
+from hushcall.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from hushcall.phone.ledger import Limits
+    from hushcall.phone.phone import Outcome
+    from hushcall.phone.store import Store
+
+phone = typer.Typer(
+    help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
+    no_args_is_help=True,
+)
+phone.command()(phone_calls.ingest)
+phone.command()(phone_calls.watch)
+phone.command()(phone_show.status)
+phone.command()(phone_show.ledger)
+phone.command()(phone_show.explain)
+phone.command()(phone_agi.agi)
+
+LONGEST_NAP = 900
+
+
+@phone.command()
+def init(
+    server: Annotated[str, typer.Option(help="The server's address, like https://calls.example.org.")],
+    invite: Annotated[str, typer.Option(help="An invite code, where the server asks for one.")] = "",
+    root: Annotated[
+        Path | None, typer.Option(help="The operator's root.json, got in a trusted way. Default: trust on first sync.")
+    ] = None,
+    cap_window: Annotated[float | None, typer.Option(help="Most ε in seven days. Default: 28.")] = None,
+    cap_life: Annotated[float | None, typer.Option(help="Most ε ever. Default: 1460.")] = None,
+    max_epsilon: Annotated[float | None, typer.Option(help="Most ε of one report. Default: 4.")] = None,
+    rounds_per_day: Annotated[int | None, typer.Option(help="Most rounds joined in a day. Default: 1.")] = None,
+    whole_only: Annotated[
+        bool | None, typer.Option("--whole-only/--area-in-clear", help="Whether area codes must be protected too.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="What a bad caller gets: block or warn. Default: block.")] = None,
+    block_days: Annotated[int | None, typer.Option(help="Block what was seen on so many days. Default: 2.")] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Enrol this phone with a server and set what it may spend. Run again, it changes the settings that are given.
+
+    [bold]Examples[/bold]
+
+      hushcall phone init --server https://calls.example.org
+
+      hushcall phone init --server https://calls.example.org --invite CODE --root root.json
+
+      hushcall phone init --server https://calls.example.org --max-epsilon 2 --cap-window 14
+    """
+    from hushcall.phone.client import HttpServer, checked_url  # noqa: PLC0415
+    from hushcall.phone.lock import locked  # noqa: PLC0415
+    from hushcall.phone.screening import save_policy  # noqa: PLC0415
+    from hushcall.phone.store import Store  # noqa: PLC0415
+
+    url = checked_url(server)
+    pinned = _root(root)
+    store = Store.open(folder_of(home))
+    try:
+        with locked(folder_of(home), LOCK_PATIENCE):
+            limits = _limits(store, max_epsilon, cap_window, cap_life, rounds_per_day, whole_only)
+            limits.save(store)
+            save_policy(store, policy or store.get("policy", "block"), block_days or int(store.get("block_days", "2")))
+            if pinned:
+                store.put("root", pinned)
+            new = store.get("server") != url or not store.get("token")
+            if new:
+                enrolled = HttpServer(url).enrol(invite)
+                with store.transaction():
+                    store.put("server", url)
+                    store.put("token", enrolled.token)
+                    store.put("device", str(enrolled.device))
+        result = {"server": url, "device": int(store.get("device")), "enrolled": new, "home": str(folder_of(home))}
+    finally:
+        store.close()
+    if json:
+        show.print_json(result | {"limits": _plain(limits)})
+        return
+    show.console.print(f"{'Enrolled' if new else 'Settings changed'}: device {result['device']} at {url}.")
+    if url.startswith("http://"):
+        show.console.print("This address is not encrypted: use https:// outside your own network.")
+    show.console.print("Next: hushcall phone ingest FILE --contacts FILE, then hushcall phone report.")
+
+
+@phone.command()
+def report(
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until this round is done.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Skip the random delays: weakens privacy, meant for tests and demos.")
+    ] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Do what the current round needs now: announce, or report. Run it every quarter of an hour, or with --wait.
+
+    [bold]Examples[/bold]
+
+      hushcall phone report
+
+      hushcall phone report --wait
+    """
+    from hushcall.phone.lock import locked  # noqa: PLC0415
+
+    with opened(home) as store:
+        client = phone_of(store)
+        while True:
+            with locked(folder_of(home), LOCK_PATIENCE):
+                outcome = client.report(hurry=now)
+            if not wait or outcome.action not in ("waiting", "announced") or outcome.next_at is None:
+                break
+            if not json:
+                show.console.print(_sentence(outcome))
+            time.sleep(min(LONGEST_NAP, max(1, outcome.next_at - int(time.time()))))
+    if json:
+        show.print_json(asdict(outcome))
+    else:
+        show.console.print(_sentence(outcome))
+
+
+@phone.command()
+def sync(home: Home = None, json: Json = False) -> None:
+    """Fetch the newest list and verify its signatures; if anything is wrong the old one stays.
+
+    [bold]Examples[/bold]
+
+      hushcall phone sync
+    """
+    from hushcall.blocklist import iso  # noqa: PLC0415
+    from hushcall.phone.lock import locked  # noqa: PLC0415
+
+    with opened(home) as store, show.progress("fetching the list"), locked(folder_of(home), LOCK_PATIENCE):
+        result = phone_of(store).sync()
+    expires = iso(int(result.expires.timestamp()))
+    if json:
+        show.print_json({**asdict(result), "expires": expires})
+        return
+    show.console.print(
+        f"List version {result.version}: {result.entries} numbers ({result.how}, {result.bytes:,} bytes); "
+        f"good until {expires}."
+    )
+
+
+@phone.command()
+def check(
+    number: Annotated[str, typer.Argument(help="A caller, in any usual notation.")],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Judge a caller offline: allow, warn or block, and why.
+
+    [bold]Examples[/bold]
+
+      hushcall phone check "(202) 555-0143"
+    """
+    from hushcall.phone.screening import Screen  # noqa: PLC0415
+
+    with opened(home) as store:
+        verdict = Screen(store).verdict(number, int(time.time()))
+    if json:
+        entry = None if verdict.entry is None else asdict(verdict.entry)
+        show.print_json(
+            {"action": verdict.action.value, "why": verdict.why, "warning": verdict.warning, "entry": entry}
+        )
+        return
+    show.console.print(f"{verdict.action.value}: {verdict.why}")
+    if verdict.warning:
+        print(f"hushcall: {verdict.warning}", file=sys.stderr)
+
+
+@phone.command()
+def forget(
+    everything: Annotated[bool, typer.Option("--all", help="The ledger, the settings and the list as well.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Erase every number from this phone: calls, contacts, what was reported. The ledger keeps its totals.
+
+    A number that is forgotten here and calls again may be reported again, even within the window.
+
+    [bold]Examples[/bold]
+
+      hushcall phone forget
+
+      hushcall phone forget --all --yes
+    """
+    from hushcall.phone.erasing import erase_all  # noqa: PLC0415
+    from hushcall.phone.lock import locked  # noqa: PLC0415
+
+    if everything and not yes:
+        typer.confirm("Erase the ledger and the enrolment too? The caps start from zero then.", abort=True)
+    folder = folder_of(home)
+    if everything and is_set_up(home):
+        with locked(folder, LOCK_PATIENCE):
+            erase_all(folder)
+    elif not everything:
+        with opened(home) as store, locked(folder, LOCK_PATIENCE):
+            store.forget()
+    if json:
+        show.print_json({"forgotten": "everything" if everything else "numbers"})
+    else:
+        show.console.print("Forgotten." if everything else "Forgotten; the ledger and the settings stay.")
+
+
+def _root(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InvalidData("root", "be the operator's root.json", str(path)) from None
+
+
+def _limits(
+    store: Store,
+    report_cap: float | None,
+    window: float | None,
+    life: float | None,
+    rounds: int | None,
+    whole_only: bool | None,
+) -> Limits:
+    from dataclasses import replace  # noqa: PLC0415
+    from fractions import Fraction  # noqa: PLC0415
+
+    from hushcall import checks  # noqa: PLC0415
+    from hushcall.phone.ledger import Limits  # noqa: PLC0415
+
+    changes: dict[str, Any] = {}
+    for name, value in (("report", report_cap), ("window", window), ("life", life)):
+        if value is not None:
+            checks.positive(f"the cap per {name}", value)
+            changes[name] = Fraction(value)
+    if rounds is not None:
+        changes["rounds_per_day"] = rounds
+    if whole_only is not None:
+        changes["area_in_clear"] = not whole_only
+    found = replace(Limits.load(store), **changes)
+    if found.report > found.window:
+        raise InvalidParameter("the cap per window", "allow at least one report", float(found.window))
+    return found
+
+
+def _plain(limits: Limits) -> dict[str, Any]:
+    return {name: value if isinstance(value, int) else float(value) for name, value in asdict(limits).items()}
+
+
+def _sentence(outcome: Outcome) -> str:
+    if outcome.next_at is None:
+        return outcome.words
+    return f"{outcome.words} Run again after {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(outcome.next_at))}."

@@ -1,0 +1,166 @@
+"""``hushcall phone ingest`` and ``watch``: call logs and contacts come in, and stay on the phone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushcall.cli import show
+from hushcall.cli.phone_home import Home, Json, opened
+from hushcall.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from hushcall.formats.calls.call import ReadResult
+    from hushcall.phone.store import Store
+    from hushcall.phone.unknown import Ingested
+
+Format = Annotated[str | None, typer.Option("--format", help="The log's format. Default: recognised by its content.")]
+Zone = Annotated[
+    str | None, typer.Option(help="Time zone of logs in local time, like Europe/Berlin; remembered. Default: UTC.")
+]
+
+
+def ingest(
+    files: Annotated[list[str] | None, typer.Argument(help="Call logs; - reads one from standard input.")] = None,
+    format: Format = None,  # noqa: A002  (what the user calls it)
+    contacts: Annotated[
+        list[Path] | None, typer.Option(help="Contacts (.vcf, Termux JSON, one number a line), never reported.")
+    ] = None,
+    zone: Zone = None,
+    again: Annotated[bool, typer.Option("--again", help="Read logs from their start, not only what is new.")] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Read call logs and contacts. Only what is new is read; the same calls twice change nothing. Nothing is sent.
+
+    [bold]Examples[/bold]
+
+      termux-call-log -l 500 | hushcall phone ingest -
+
+      hushcall phone ingest calls.xml --contacts contacts.vcf
+
+      hushcall phone ingest /var/log/asterisk/cdr-csv/Master.csv --zone America/New_York
+    """
+    if not files and not contacts:
+        raise InvalidParameter("ingest", "be given call logs, --contacts, or both", "neither")
+    with opened(home) as store, show.progress("reading") as bar:
+        where, rows = _zone(store, zone), []
+        for done, name in enumerate(files or (), 1):
+            rows.append({"file": name, **_take(store, name, format, where, again=again)})
+            show.step(bar, "reading", done, len(files or ()))
+        added = [{"file": str(path), **_contacts(store, path)} for path in contacts or ()]
+    if json:
+        show.print_json({"logs": rows, "contacts": added})
+        return
+    for row in rows:
+        show.console.print(_words(row))
+    for row in added:
+        show.console.print(f"{row['file']}: {row['numbers']} contacts ({row['malformed']} could not be read).")
+
+
+def watch(
+    file: Annotated[Path, typer.Argument(help="A call log that grows, like Asterisk's Master.csv.")],
+    format: Format = None,  # noqa: A002
+    zone: Zone = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Follow a growing call log, through rotation too. With --json one document a line.
+
+    [bold]Examples[/bold]
+
+      hushcall phone watch /var/log/asterisk/cdr-csv/Master.csv
+
+      hushcall phone watch /var/log/cidcall.log --format ncid --once
+    """
+    import json as text  # noqa: PLC0415
+
+    with opened(home) as store:
+        where, last = _zone(store, zone), None
+        while True:
+            stamp = _stamp(file)
+            if once or (stamp is not None and stamp != last):
+                row = {"file": str(file), **_take(store, str(file), format, where)}
+                if once or row["calls"] or row["malformed"]:
+                    print(text.dumps(row) if json else _words(row), flush=True)
+                last = stamp
+            if once:
+                return
+            time.sleep(every)
+
+
+def _take(store: Store, name: str, form: str | None, zone: tzinfo, *, again: bool = False) -> dict[str, Any]:
+    from hushcall.formats.calls.reading import read_calls  # noqa: PLC0415
+    from hushcall.numbers import NANP  # noqa: PLC0415
+    from hushcall.phone import following, unknown  # noqa: PLC0415
+
+    now = int(time.time())
+    if name == "-":
+        result = read_calls(sys.stdin.buffer.read(), form, zone)
+        return _row(result, unknown.ingest(store, result.calls, NANP, now))
+    result, cursor = following.read_new(store, Path(name), form, zone, again=again)
+    taken = unknown.ingest(store, result.calls, NANP, now)
+    following.keep(store, Path(name), cursor)
+    return _row(result, taken)
+
+
+def _row(result: ReadResult, taken: Ingested) -> dict[str, Any]:
+    from dataclasses import asdict  # noqa: PLC0415
+
+    return {
+        "format": result.format,
+        **asdict(taken),
+        "malformed": result.malformed,
+        "first_problem": result.first_problem,
+    }
+
+
+def _contacts(store: Store, path: Path) -> dict[str, int]:
+    from hushcall.formats.calls.contacts import read_contacts  # noqa: PLC0415
+    from hushcall.numbers import NANP  # noqa: PLC0415
+    from hushcall.phone.unknown import add_contacts  # noqa: PLC0415
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidData("contacts", f"be readable ({error.strerror})", path.name) from None
+    found = read_contacts(data)
+    return {"numbers": add_contacts(store, found.numbers, NANP), "malformed": found.malformed}
+
+
+def _words(row: dict[str, Any]) -> str:
+    out = {name: row[name] for name in ("hidden", "foreign", "ignored", "malformed") if row[name]}
+    rest = ", ".join(f"{count} {name}" for name, count in out.items())
+    problem = f" First problem: {row['first_problem']}." if row["first_problem"] else ""
+    return (
+        f"{row['file']} ({row['format'] or 'empty'}): {row['calls']} new calls from {row['callers']} numbers, "
+        f"{row['known']} of them known{'; left out: ' + rest if rest else ''}.{problem}"
+    )
+
+
+def _zone(store: Store, given: str | None) -> tzinfo:
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
+    name = given or store.get("zone", "UTC")
+    try:
+        found = ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidParameter("zone", "be a time zone like Europe/Berlin", name) from None
+    if given:
+        store.put("zone", given)
+    return found
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None  # between two files of a rotation there is none
+    return found.st_ino, found.st_size, found.st_mtime_ns

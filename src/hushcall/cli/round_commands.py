@@ -1,0 +1,165 @@
+"""``hushcall round``: look at rounds, and move them by hand, under cron or a systemd timer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hushcall.cli import show
+from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, service_over
+
+rounds = typer.Typer(help="Rounds, by hand. The server moves them by itself unless told not to.", no_args_is_help=True)
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+RoundOption = Annotated[int | None, typer.Option("--round", min=1, help="Which one. Default: the newest.")]
+
+
+@rounds.command("open")
+def open_round(
+    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: JsonOption = False
+) -> None:
+    """Open the next round now; a round that is open already stays.
+
+    [bold]Example[/bold]
+
+      hushcall round open
+    """
+    with service_over(config, data, database) as service:
+        _say(service, service.rounds.open(service.now), json)
+
+
+@rounds.command("status")
+def status(
+    number: RoundOption = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a round: its phase and deadlines, who took part, buckets, how far decoding is, what was found.
+
+    [bold]Examples[/bold]
+
+      hushcall round status
+
+      hushcall round status --round 12 --json
+    """
+    with service_over(config, data, database) as service:
+        _say(service, number, json)
+
+
+@rounds.command("advance")
+def advance(
+    force: Annotated[bool, typer.Option(help="The newest round's next step is due, whatever its deadlines.")] = False,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Do everything that is due: open, decide, close, decode, publish. Safe to run again, and twice at once.
+
+    [bold]Examples[/bold]
+
+      hushcall round advance
+
+      hushcall round advance --force
+    """
+    with service_over(config, data, database) as service, show.progress("rounds") as bar:
+        service.rounds.beat = lambda: _show_progress(service, bar)
+        done = service.rounds.advance(service.now, force=force)
+        if done:
+            service.publisher.refresh(service.now)
+    if json:
+        show.print_json({"done": done})
+    else:
+        show.console.print("\n".join(done) or "Nothing is due.")
+
+
+def _show_progress(service: Any, bar: Any) -> None:
+    from hushcall.server.rounds import status as status_of  # noqa: PLC0415
+
+    found = status_of(service.store)
+    show.step(bar, "decode", found["parts_decoded"], found["parts"] or 1)
+
+
+@rounds.command("hold")
+def hold(
+    why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
+    number: RoundOption = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Stop a round where it is: it takes no uploads and is not decoded.
+
+    [bold]Example[/bold]
+
+      hushcall round hold --why "too many devices from one place"
+    """
+    with service_over(config, data, database) as service:
+        chosen = number or _newest(service)
+        service.rounds.hold(chosen, why)
+        _say(service, chosen, json)
+
+
+@rounds.command("release")
+def release(
+    number: RoundOption = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let a held round go on from where it was.
+
+    [bold]Example[/bold]
+
+      hushcall round release --round 12
+    """
+    with service_over(config, data, database) as service:
+        chosen = number or _newest(service)
+        service.rounds.release(chosen)
+        _say(service, chosen, json)
+
+
+def _newest(service: Any) -> int:
+    row = service.rounds.newest()
+    return int(row.id) if row is not None else 0
+
+
+def _say(service: Any, number: int | None, json: bool) -> None:
+    from hushcall.server.rounds import status as status_of  # noqa: PLC0415
+
+    if number is None and service.rounds.newest() is None:
+        if json:
+            show.print_json({"round": None})
+        else:
+            show.console.print("No round yet: 'hushcall serve' or 'hushcall round open' opens the first one.")
+        return
+    found = status_of(service.store, number)
+    if json:
+        show.print_json(found)
+        return
+    table = Table(title=f"Round {found['round']}: {found['state']}", show_header=False)
+    for label, value in (
+        ("held because", found["reason"]),
+        ("announcing", f"{found['opens']} … {found['collects']}"),
+        ("collecting", f"{found['collects']} … {found['closes']}"),
+        ("next round", found["next"]),
+        ("run with", f"{found['profile']} ({found['mechanism']}, ε = {found['epsilon']:g})"),
+        ("devices that announced", f"{found['announced']:,}"),
+        ("reports", f"{found['reports']:,}"),
+        ("buckets", f"{found['buckets_run']} run, {found['buckets_skipped']} skipped"),
+        ("decoded", f"{found['parts_decoded']} of {found['parts']} {show.blocks(_share(found), 16)}"),
+        ("numbers found", f"{found['found']:,}"),
+        ("refused", ", ".join(f"{name} {count}" for name, count in found["refused"].items())),
+    ):
+        if value:
+            table.add_row(label, str(value))
+    show.console.print(table)
+
+
+def _share(found: dict[str, Any]) -> float:
+    return float(found["parts_decoded"] / found["parts"]) if found["parts"] else 0.0

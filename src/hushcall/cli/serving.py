@@ -1,0 +1,51 @@
+"""What the operator's commands share: which settings are meant, and the service over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushcall.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from hushcall.server.service import Service
+    from hushcall.server.settings import Settings
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file. Default: hushcall.toml here, if there is one.")
+]
+DataOption = Annotated[Path | None, typer.Option(help="The data folder. Default: hushcall-data, or the settings'.")]
+DatabaseOption = Annotated[
+    str | None, typer.Option(help="postgresql://user@host/name. Default: SQLite in the data folder.")
+]
+
+
+def chosen_settings(config: Path | None, data: Path | None, database: str | None = None, **changes: Any) -> Settings:
+    """The settings in force, with what the command line changes."""
+    try:
+        from hushcall.server.settings import load_settings  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("the server", "server") from None
+    given: dict[str, Any] = {key: value for key, value in changes.items() if value}
+    if data is not None:
+        given["data"] = data
+    if database is not None:
+        given["database"] = database
+    return load_settings(config, **given)
+
+
+@contextmanager
+def service_over(config: Path | None, data: Path | None, database: str | None = None) -> Iterator[Service]:
+    """The service, for a command that does one thing and ends."""
+    settings = chosen_settings(config, data, database)
+    from hushcall.server.service import open_service  # noqa: PLC0415
+
+    service = open_service(settings)
+    try:
+        yield service
+    finally:
+        service.close()

@@ -1,0 +1,1 @@
+"""Call logs and contacts in, blocklists out: one file per format."""

@@ -1,0 +1,74 @@
+"""Kamailio's userblocklist module: a list comes in, SQL or CSV for the table ``globalblocklist`` leaves.
+
+The module matches prefixes of digits and skips a plus. The SQL (MySQL, PostgreSQL and SQLite alike) replaces what an
+earlier export put there, in one transaction, and leaves the operator's own rows alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hushcall.blocklist import Blocklist
+from hushcall.errors import InvalidList
+from hushcall.formats.blocklists.writer import (
+    WHY,
+    Writer,
+    after_header,
+    captured,
+    digits,
+    text_lines,
+    why,
+    with_plus,
+)
+
+_BEFORE = ["BEGIN;", "DELETE FROM globalblocklist WHERE description LIKE 'hushcall:%';"]
+_INSERT = "INSERT INTO globalblocklist (prefix, allowlist, description) VALUES"
+_AFTER = ["COMMIT;"]
+_VALUES = re.compile(rf"\('([0-9]+)', '0', '{WHY}'\)[,;]")
+_BATCH = 500
+_HEADER = "id,prefix,allowlist,description"
+_ROW = re.compile(rf"[0-9]+,([0-9]+),0,{WHY}")
+
+
+def write_sql(blocklist: Blocklist) -> bytes:
+    """Statements that make our rows of the table equal to the list."""
+    values = [f"('{prefix}', '0', '{reason}')" for prefix, reason in _rows(blocklist)]
+    lines = list(_BEFORE)
+    for start in range(0, len(values), _BATCH):
+        batch = values[start : start + _BATCH]
+        lines += [_INSERT, *(f"{row}," for row in batch[:-1]), f"{batch[-1]};"]
+    return "".join(f"{line}\n" for line in lines + _AFTER).encode()
+
+
+def read_sql(data: bytes) -> frozenset[str]:
+    """The numbers that such statements insert."""
+    lines = text_lines(data)
+    if lines[:2] != _BEFORE or lines[-1:] != _AFTER:
+        raise InvalidList("statements", f"start with {_BEFORE[0]} and a DELETE, and end with {_AFTER[0]}", lines[:2])
+    inner = lines[2:-1]
+    for place, line in enumerate(inner):
+        starts = place == 0 or inner[place - 1].endswith(";")
+        if (line == _INSERT) != starts:
+            raise InvalidList("line", "be an INSERT exactly where the one before has ended", line)
+    if inner and not inner[-1].endswith(";"):
+        raise InvalidList("statements", "end with a semicolon", inner[-1])
+    return with_plus(captured((line for line in inner if line != _INSERT), _VALUES))
+
+
+def write_csv(blocklist: Blocklist) -> bytes:
+    """The table's columns, for ``LOAD DATA`` and ``COPY``."""
+    rows = [f"{row},{prefix},0,{reason}" for row, (prefix, reason) in enumerate(_rows(blocklist), 1)]
+    return "".join(f"{line}\n" for line in (_HEADER, *rows)).encode()
+
+
+def read_csv(data: bytes) -> frozenset[str]:
+    """The numbers of such a file."""
+    return with_plus(captured(after_header(text_lines(data), _HEADER), _ROW))
+
+
+def _rows(blocklist: Blocklist) -> list[tuple[str, str]]:
+    return list(zip(digits(blocklist), map(why, blocklist.entries), strict=True))
+
+
+KAMAILIO = Writer("kamailio", "Kamailio, as SQL", "kamailio.sql", "application/sql", write_sql, read_sql)
+KAMAILIO_CSV = Writer("kamailio-csv", "Kamailio, as CSV", "kamailio.csv", "text/csv", write_csv, read_csv)

@@ -1,0 +1,31 @@
+"""NCID (Network Caller ID): a list comes in, ``ncidd.blacklist`` leaves.
+
+NCID takes a part of a number for a match: a caret anchors it at the start, and in country 1 a ``^1?`` fits lines that
+present the leading 1 and lines that don't. What follows ``#=`` is shown in place of the caller's name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hushcall.blocklist import Blocklist
+from hushcall.formats.blocklists.writer import WHY, Writer, captured, text_lines, why, with_plus
+
+_LINE = re.compile(rf"\^(1\?[0-9]+|[2-9][0-9]+) #= {WHY}")
+
+
+def write(blocklist: Blocklist) -> bytes:
+    """One entry a line."""
+    return "".join(f"{_expression(entry.number)} #= {why(entry)}\n" for entry in blocklist.entries).encode()
+
+
+def read(data: bytes) -> frozenset[str]:
+    """The numbers of such a file."""
+    return with_plus(text.replace("?", "") for text in captured(text_lines(data), _LINE))
+
+
+def _expression(number: str) -> str:
+    return f"^1?{number[2:]}" if number.startswith("+1") else f"^{number[1:]}"
+
+
+NCID = Writer("ncid", "NCID", "ncidd.blacklist", "text/plain", write, read)

@@ -1,0 +1,77 @@
+"""The readers' clock: a local date as a log writes it comes in, Unix seconds leave; and back, for the writers.
+
+>>> from datetime import UTC
+>>> ISO.read("2024-03-01 10:11:12", UTC), ISO.write(1_709_287_872, UTC)
+(1709287872, '2024-03-01 10:11:12')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from hushcall.errors import InvalidData
+
+
+@dataclass(frozen=True)
+class DateLayout:
+    """How a log writes dates. A year of two digits lies in this century."""
+
+    words: str
+    pattern: re.Pattern[str]
+    strftime: str
+
+    def read(self, text: str, zone: tzinfo) -> int:
+        """The moment of a local date.
+
+        An hour that exists twice (clocks go back) is the first of the two. One that doesn't exist (clocks go forward)
+        is read as if the clocks had not been changed yet.
+        """
+        found = self.pattern.fullmatch(text.strip())
+        if found is None:
+            raise InvalidData("date", f"be written {self.words}", f"{len(text)} characters")
+        parts = {name: int(digits) for name, digits in found.groupdict().items()}
+        year = parts["year"] + (2000 if len(found["year"]) == 2 else 0)
+        try:
+            moment = datetime(
+                year,
+                parts["month"],
+                parts["day"],
+                parts["hour"],
+                parts["minute"],
+                parts.get("second", 0),
+                tzinfo=zone,
+            )
+            return int(moment.timestamp())
+        except (ValueError, OverflowError):
+            raise InvalidData("date", "exist in the calendar", f"{len(text)} characters") from None
+
+    def write(self, at: int, zone: tzinfo) -> str:
+        """The local date of a moment."""
+        return datetime.fromtimestamp(at, zone).strftime(self.strftime)
+
+    def found_in(self, text: str) -> bool:
+        """Whether ``text`` is written this way, for guessing formats."""
+        return self.pattern.fullmatch(text.strip()) is not None
+
+
+# \d is any script's digit: Android writes dates in the digits of the phone's language, and int() reads them all.
+ISO = DateLayout(
+    "yyyy-mm-dd hh:mm:ss",
+    re.compile(
+        r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[ T]"
+        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.\d{1,9})?"
+    ),
+    "%Y-%m-%d %H:%M:%S",
+)
+DOTTED = DateLayout(
+    "dd.mm.yy hh:mm",
+    re.compile(r"(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>\d\d(?:\d\d)?) (?P<hour>\d\d):(?P<minute>\d\d)"),
+    "%d.%m.%y %H:%M",
+)
+AMERICAN = DateLayout(
+    "mmddyyyy hhmm",
+    re.compile(r"(?P<month>\d\d)(?P<day>\d\d)(?P<year>\d{4}) (?P<hour>\d\d)(?P<minute>\d\d)"),
+    "%m%d%Y %H%M",
+)

@@ -1,0 +1,45 @@
+"""One at a time: two processes must never build a report for the same phone at once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hushcall.errors import Refused
+
+FILE = "lock"
+PAUSE_SECONDS = 0.05
+
+
+@contextmanager
+def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the phone's lock; :class:`Refused` where another process keeps it for longer than ``patience`` seconds.
+
+    The kernel lets go of the lock when its holder dies, however it dies: a stale file locks nobody out.
+    """
+    handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        deadline = time.monotonic() + patience
+        while not _taken(handle):
+            if time.monotonic() >= deadline:
+                holder = os.pread(handle, 20, 0).decode("ascii", "replace") or "unknown"
+                detail = f"another hushcall (process {holder}) is at work in {folder}."
+                raise Refused("locked", 423, detail, "Wait until it has ended, then try again.")
+            time.sleep(PAUSE_SECONDS)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

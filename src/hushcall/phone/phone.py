@@ -1,0 +1,246 @@
+"""The phone: calls come in; on :meth:`Phone.report` whatever the round needs now leaves, at most one report a round.
+
+The order of the steps is what survives a crash at any point:
+
+1. choose a number (or a dummy) and two random moments, and keep them;
+2. announce the bucket, and keep the ticket;
+3. once the bucket is decided: build the mechanism, check its exact cost against the owner's limits, randomise, and in
+   ONE transaction write the spend into the ledger and the bytes into the diary;
+4. only then send; a retry sends the same bytes;
+5. mark them as sent.
+
+Whatever is repeated, nothing is spent unrecorded and no second report is made. A day with nothing to say takes the same
+steps with a dummy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hushcall.errors import InvalidParameter, Refused
+from hushcall.formats.calls.call import Call
+from hushcall.numbers import NANP, Number, NumberingPlan
+from hushcall.phone import diary, ledger, schedule, unknown
+from hushcall.phone.client import Server
+from hushcall.phone.diary import Row
+from hushcall.phone.ledger import DAY, Limits, Spend
+from hushcall.phone.lookup import Verdict
+from hushcall.phone.round_info import ANNOUNCING, COLLECTING, RoundInfo
+from hushcall.phone.screening import Screen
+from hushcall.phone.store import Store
+from hushcall.privacy.coins import ByteSource, os_entropy
+from hushcall.report.hashing import derive
+from hushcall.report.items import UNBUCKETED, bucket_of, item_of
+from hushcall.report.mechanism import Mechanism
+from hushcall.report.parameters import to_plain
+
+if TYPE_CHECKING:
+    from hushcall.phone.lists import SyncResult
+
+GIVE_UP = frozenset(
+    {"wrong-phase", "unknown-round", "future-round", "unknown-ticket", "already-announced", "different-report"}
+    | {"bucket-skipped", "wrong-bucket", "malformed-report", "oversized", "bad-request"}
+)
+"""Refusals that no retry within the round can change."""
+POLL_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What :meth:`Phone.report` did. ``next_at``: when it is worth running again, by the phone's clock."""
+
+    action: str  # waiting, announced, sent, skipped, closed, done, stopped, idle
+    words: str
+    round: int | None = None
+    next_at: int | None = None
+
+
+@dataclass
+class Phone:
+    """One phone of one owner. ``coins`` and ``clock`` are arguments so that simulations are reproducible."""
+
+    store: Store
+    server: Server
+    plan: NumberingPlan = NANP
+    coins: ByteSource = os_entropy
+    clock: Callable[[], float] = time.time
+
+    @property
+    def limits(self) -> Limits:
+        """What the owner allows."""
+        return Limits.load(self.store)
+
+    def ingest(self, calls: Iterable[Call]) -> unknown.Ingested:
+        """Take in a call log; reading the same calls again changes nothing."""
+        return unknown.ingest(self.store, calls, self.plan, int(self.clock()))
+
+    def note(self, number: Number, at: int | None = None) -> None:
+        """Take in one call, as it happens."""
+        unknown.note(self.store, [(number, int(self.clock()) if at is None else at)])
+
+    def sync(self) -> SyncResult:
+        """Fetch the newest list and verify its signatures; on any error the old one stays."""
+        from hushcall.phone.lists import ListClient  # noqa: PLC0415  (tuf takes a while to import)
+
+        self.store.lists.mkdir(mode=0o700, exist_ok=True)
+        root = self.store.get("root")
+        return ListClient(self.store.lists, self.server.url, root.encode() if root else None).sync()
+
+    def check(self, number: str) -> Verdict:
+        """Judge a caller offline: contacts are let through, then the list decides."""
+        return Screen(self.store, self.plan).verdict(number, int(self.clock()))
+
+    def report(self, now: int | None = None, *, hurry: bool = False) -> Outcome:
+        """Do whatever the current round needs now. ``hurry`` skips the random delays, which weakens privacy."""
+        now = int(self.clock()) if now is None else now
+        try:
+            info = self.server.current_round()
+        except Refused as refusal:
+            if refusal.problem != "no-round":
+                raise
+            return Outcome("idle", "The server has not started a round yet.", next_at=now + POLL_SECONDS)
+        visit = _Visit(self, info, now, hurry)
+        diary.close_passed(self.store, self.server.url, info)
+        return visit.proceed()
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """One look at one round: takes its row as far forward as it goes."""
+
+    phone: Phone
+    info: RoundInfo
+    now: int
+    hurry: bool
+
+    def proceed(self) -> Outcome:
+        if self._row() is None and (stop := self._join()):
+            return stop
+        for state, step in (
+            (diary.PLANNED, self._announce),
+            (diary.ANNOUNCED, self._record),
+            (diary.RECORDED, self._send),
+        ):
+            row = self._row()
+            if row is not None and row.state == state and (stop := step(row)):
+                return stop
+        return self._end()
+
+    def _join(self) -> Outcome | None:
+        """Step 1."""
+        phone, info, now = self.phone, self.info, self.now
+        if info.state != ANNOUNCING:
+            return self._outcome("idle", f"Round {info.round} is {info.state}: too late to join.", info.closes)
+        limits = phone.limits
+        if info.plan != phone.plan.name:
+            return self._outcome(
+                "stopped", f"The server uses numbering plan {info.plan}, this phone {phone.plan.name}."
+            )
+        if info.mechanism not in UNBUCKETED and not limits.area_in_clear:
+            return self._outcome("stopped", "The server wants area codes in the clear, and the owner does not.")
+        if why := ledger.objection(phone.store, limits, Fraction(info.epsilon), now):
+            return self._outcome("stopped", f"Nothing is sent: {why}.")
+        today = now - now % DAY
+        if diary.joined_since(phone.store, today) >= limits.rounds_per_day:
+            words = f"This phone takes part in {limits.rounds_per_day} round(s) a day, and has done so today."
+            return Outcome("idle", words, info.round, today + DAY)
+        window = max(info.window, limits.days)
+        seq = diary.next_seq(phone.store)
+        moments = schedule.draw(info, phone.coins)
+        number, dummy = unknown.choose(unknown.buffered(phone.store, now, window, seq), phone.plan, phone.coins)
+        bucket = bucket_of(number, info.mechanism)
+        with phone.store.transaction():
+            diary.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
+            unknown.prune(phone.store, now, window)
+        return None
+
+    def _announce(self, row: Row) -> Outcome | None:
+        """Step 2."""
+        if wait := self._not_yet(row.announce_at, "announce"):
+            return wait
+        try:
+            ticket = self.phone.server.announce(row.round, row.bucket)
+        except Refused as refusal:
+            return self._refused(row, refusal, diary.SKIPPED)
+        diary.announced(self.phone.store, row, ticket)
+        return self._outcome("announced", f"Round {row.round}: announced.", row.report_at)
+
+    def _record(self, row: Row) -> Outcome | None:
+        """Step 3."""
+        if self.info.state != COLLECTING:
+            return self._outcome("waiting", f"Round {row.round}: announced, not collecting yet.", row.report_at)
+        phone, info = self.phone, self.info
+        try:
+            mechanism = info.mechanism_for(row.bucket)
+            if mechanism is None:
+                return self._skip(row, "its bucket is too small to be worth a budget; nothing was spent")
+            if why := ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
+                return self._skip(row, why)
+            if wait := self._not_yet(row.report_at, "report"):
+                return wait
+            public = derive("report", info.seed, bytes.fromhex(row.ticket))
+            item = item_of(phone.plan.parse(row.number), row.mechanism, phone.plan)
+            report = mechanism.privatise(item, public, phone.coins)
+        except InvalidParameter as error:
+            return self._skip(row, f"the server's parameters do not hold ({error.field} must {error.rule})")
+        self._keep(row, mechanism, public, report)
+        return None
+
+    def _keep(self, row: Row, mechanism: Mechanism, public: bytes, report: bytes) -> None:
+        """Spend, bytes and number in one transaction, before anything is sent.
+
+        The number counts as reported from here on: if the answer is lost, the server may still have the report.
+        """
+        store = self.phone.store
+        spend = Spend(row.round, self.now, mechanism.cost, mechanism.name, ledger.REPORT, row.server)
+        with store.transaction():
+            diary.recorded(store, row, public, to_plain(mechanism), report)
+            ledger.record(store, row.seq, spend)
+            if not row.dummy:
+                unknown.mark_reported(store, row.number, row.seq, self.now)
+
+    def _send(self, row: Row) -> Outcome | None:
+        """Steps 4 and 5."""
+        if row.report is None:
+            raise InvalidParameter("report", "be kept once it is recorded", None)
+        try:
+            self.phone.server.send(row.round, row.ticket, row.report)
+        except Refused as refusal:
+            return self._refused(row, refusal, diary.CLOSED)
+        diary.finished(self.phone.store, row, diary.SENT)
+        size = len(row.report)
+        return self._outcome("sent", f"Round {row.round}: a report of {size} bytes was sent.", self.info.closes)
+
+    def _skip(self, row: Row, why: str) -> Outcome:
+        """The number goes back among the others: nothing marks it."""
+        diary.finished(self.phone.store, row, diary.SKIPPED, why)
+        return self._outcome("skipped", f"Round {row.round}: no report, {why}.", self.info.closes)
+
+    def _refused(self, row: Row, refusal: Refused, state: str) -> Outcome:
+        if refusal.problem not in GIVE_UP:
+            raise refusal
+        diary.finished(self.phone.store, row, state, str(refusal))
+        return self._outcome(state, f"Round {row.round}: {refusal}", self.info.closes)
+
+    def _end(self) -> Outcome:
+        row = self._row()
+        state, why = (row.state, row.why) if row else ("done", "")
+        words = f"Round {self.info.round}: nothing left to do ({state}{': ' + why if why else ''})."
+        return self._outcome("done", words, self.info.closes)
+
+    def _not_yet(self, moment: int, what: str) -> Outcome | None:
+        if self.hurry or self.info.server_time >= moment:
+            return None
+        return self._outcome("waiting", f"Round {self.info.round}: it will {what} at a random moment.", moment)
+
+    def _outcome(self, action: str, words: str, server_moment: int | None = None) -> Outcome:
+        """``server_moment`` is told by the phone's own clock: the two may differ by hours."""
+        ahead = POLL_SECONDS if server_moment is None else max(1, server_moment - self.info.server_time)
+        return Outcome(action, words, self.info.round, self.now + ahead)
+
+    def _row(self) -> Row | None:
+        return diary.find(self.phone.store, self.phone.server.url, self.info.round)

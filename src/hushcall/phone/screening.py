@@ -1,0 +1,76 @@
+"""A caller comes in, allow, warn or block leaves: contacts first, then the synced list, by the owner's policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hushcall import checks
+from hushcall.errors import InvalidNumber, InvalidParameter
+from hushcall.numbers import NANP, Number, NumberingPlan
+from hushcall.phone import unknown
+from hushcall.phone.lookup import LIST_FILE, Action, LoadedList, Policy, Verdict, check
+from hushcall.phone.store import Store
+
+POLICIES = ("block", "warn")
+
+
+@dataclass
+class Screen:
+    """The list and the contacts in memory, for one lookup or for thousands a second."""
+
+    store: Store
+    plan: NumberingPlan = NANP
+    _loaded: LoadedList | None = field(default=None, init=False, repr=False)
+    _stamp: object = field(default=None, init=False, repr=False)
+    _policy: Policy = field(default_factory=Policy, init=False, repr=False)
+    _harshest: str = field(default="block", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what has changed since: contacts, policy, a newer list."""
+        self._policy = Policy(int(self.store.get("block_days", "2")), contacts=unknown.contacts(self.store))
+        self._harshest = self.store.get("policy", "block")
+        stamp = self._list_stamp()
+        if stamp != self._stamp:
+            self._loaded, self._stamp = LoadedList.load(self.store.lists) if stamp else None, stamp
+
+    def parse(self, raw: str) -> Number | None:
+        """The plan's number behind a caller id, if it is one."""
+        try:
+            return self.plan.parse(raw)
+        except InvalidNumber:
+            return None
+
+    def verdict(self, raw: str | Number, now: int) -> Verdict:
+        """Judge a caller. Where the owner's policy is to warn, nothing is blocked."""
+        number = raw if isinstance(raw, Number) else self.parse(raw)
+        if number is None:
+            return Verdict(Action.ALLOW, f"not a number of plan {self.plan.name}")
+        if self._loaded is None:
+            if self._policy.knows(str(number)):
+                return Verdict(Action.ALLOW, "one of your contacts")
+            return Verdict(Action.ALLOW, "there is no list yet", None, "no list: run hushcall phone sync")
+        found = check(self._loaded, number, self._policy, now)
+        if found.action is Action.BLOCK and self._harshest == "warn":
+            return replace(found, action=Action.WARN)
+        return found
+
+    def _list_stamp(self) -> tuple[int, int] | None:
+        if self.store.folder is None:
+            return None
+        try:
+            found = (self.store.lists / LIST_FILE).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+
+def save_policy(store: Store, policy: str, block_days: int) -> None:
+    """Keep the owner's policy: the harshest action, and from how many days on the list a number is blocked."""
+    if policy not in POLICIES:
+        raise InvalidParameter("policy", f"be one of {', '.join(POLICIES)}", policy)
+    checks.whole("block days", block_days, 1)
+    store.put("policy", policy)
+    store.put("block_days", str(block_days))

@@ -1,0 +1,199 @@
+"""What a phone remembers, in one SQLite file: calls, contacts, rounds and spends come in, and survive a power cut.
+
+Every commit is on the disk before it returns (``synchronous=FULL``). Tables belong to the modules that ask them:
+``callers``, ``contacts`` and ``reported`` to :mod:`unknown`, ``ledger`` to :mod:`ledger`, ``rounds`` to :mod:`diary`,
+``cursors`` to :mod:`following`; here are the file, its schema, transactions and settings.
+
+>>> store = Store.in_memory()
+>>> store.put("server", "https://calls.example")
+>>> store.get("server"), store.get("token")
+('https://calls.example', '')
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hushcall.errors import InvalidData
+
+FILE = "phone.db"
+LISTS = "lists"
+BUSY_SECONDS = 10.0
+
+# One script per schema version, applied in order; a released one is never edited.
+_MIGRATIONS = (
+    """
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    -- last: when it last called (unix seconds, 0: never). known: the owner called it, or the phone names it.
+    CREATE TABLE callers (number TEXT PRIMARY KEY, last INTEGER NOT NULL, known INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE contacts (number TEXT PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE reported (number TEXT PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE cursors (
+        path TEXT PRIMARY KEY, format TEXT NOT NULL, inode INTEGER NOT NULL, size INTEGER NOT NULL,
+        offset INTEGER NOT NULL, head TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE rounds (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, server TEXT NOT NULL, round INTEGER NOT NULL, joined INTEGER NOT NULL,
+        mechanism TEXT NOT NULL, number TEXT NOT NULL, dummy INTEGER NOT NULL, bucket INTEGER NOT NULL,
+        announce_at INTEGER NOT NULL, report_at INTEGER NOT NULL, state TEXT NOT NULL,
+        ticket TEXT NOT NULL DEFAULT '', public BLOB, parameters TEXT, report BLOB, why TEXT NOT NULL DEFAULT '',
+        UNIQUE (server, round)
+    );
+    -- epsilon: the exact fraction as text, and a float beside it to read
+    CREATE TABLE ledger (
+        seq INTEGER PRIMARY KEY, server TEXT NOT NULL, round INTEGER NOT NULL, at INTEGER NOT NULL,
+        epsilon TEXT NOT NULL, epsilon_float REAL NOT NULL, mechanism TEXT NOT NULL, what TEXT NOT NULL
+    );
+    """,
+)
+
+
+def default_home() -> Path:
+    """Where a phone keeps its things: ``HUSHCALL_HOME``, or ``~/.hushcall``."""
+    return Path(os.environ.get("HUSHCALL_HOME") or Path.home() / ".hushcall")
+
+
+class Store:
+    """The file. A single statement commits by itself; several commit together inside :meth:`transaction`."""
+
+    def __init__(self, database: str, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._name = database
+        try:
+            self._connection = sqlite3.connect(
+                database, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @classmethod
+    def open(cls, folder: Path) -> Store:
+        """The store in a phone's folder; both are made, readable by their owner only, where they are missing."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = folder / FILE
+            file.touch(mode=0o600)
+        except OSError as error:
+            raise InvalidData("the phone's folder", "be writable", f"{folder}: {error.strerror}") from None
+        return cls(str(file), folder)
+
+    @classmethod
+    def in_memory(cls) -> Store:
+        """A store for simulations: no file, no durability, a few dozen kilobytes."""
+        return cls(":memory:")
+
+    @property
+    def lists(self) -> Path:
+        """The folder of the signed list, beside the file."""
+        if self.folder is None:
+            raise InvalidData("store", "be in a folder, to keep a list beside it", "a store in memory")
+        return self.folder / LISTS
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Carry out a statement that changes something; how many rows it changed."""
+        return self._execute(statement, values).rowcount
+
+    def run_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """The same statement for each row."""
+        try:
+            self._connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """All rows that a query finds."""
+        return self._execute(query, values).fetchall()
+
+    def row(self, query: str, *values: Any) -> Any:
+        """The first row that a query finds, or None."""
+        return self._execute(query, values).fetchone()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, and on the disk when it ends."""
+        self._execute("BEGIN IMMEDIATE", ())
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.rollback()
+            raise
+
+    def commit(self) -> None:
+        """The moment from which what was written stays written."""
+        self._execute("COMMIT", ())
+
+    def get(self, name: str, default: str = "") -> str:
+        """A setting."""
+        found = self.row("SELECT value FROM settings WHERE name = ?", name)
+        return str(found[0]) if found else default
+
+    def put(self, name: str, value: str) -> None:
+        """Change a setting."""
+        self.run(
+            "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
+        )
+
+    def forget(self) -> None:
+        """Erase every number: calls, contacts, what was reported and from which files; ledger and settings stay.
+
+        Deleted pages are overwritten, the file is rewritten, and the write-ahead log is cut off: nothing is left in
+        the files for whoever looks.
+        """
+        self._execute("PRAGMA secure_delete = ON", ())
+        with self.transaction():
+            for table in ("callers", "contacts", "reported", "cursors"):
+                self.run(f"DELETE FROM {table}")  # noqa: S608  (names of our own)
+            # A report under way is given up: without the number nobody could ever build another one for its round.
+            self.run(
+                "UPDATE rounds SET number = '', report = NULL, public = NULL, parameters = NULL, why = 'forgotten',"
+                " state = CASE WHEN state IN ('planned', 'announced', 'recorded') THEN 'closed' ELSE state END"
+            )
+        self._execute("VACUUM", ())
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)", ()).fetchall()
+
+    def _prepare(self) -> None:
+        if self.folder is None:
+            self._execute("PRAGMA page_size = 1024", ())
+        else:
+            self._execute("PRAGMA journal_mode = WAL", ())
+            self._execute("PRAGMA synchronous = FULL", ())
+        self._execute("PRAGMA trusted_schema = OFF", ())
+        version = int(self.row("PRAGMA user_version")[0])
+        if version > len(_MIGRATIONS):
+            raise InvalidData("store", f"have schema version {len(_MIGRATIONS)} or less: update hushcall", version)
+        if version < len(_MIGRATIONS):
+            self._migrate()
+
+    def _migrate(self) -> None:
+        with self.transaction():
+            version = int(self.row("PRAGMA user_version")[0])  # again: another process may have been faster
+            for script in _MIGRATIONS[version:]:
+                for statement in script.split(";"):
+                    if statement.strip():
+                        self._execute(statement, ())
+            self._execute(f"PRAGMA user_version = {len(_MIGRATIONS)}", ())
+
+    def _execute(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(statement, values)
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: sqlite3.Error) -> InvalidData:
+        return InvalidData("the phone's store", "be readable and writable", f"{Path(self._name).name}: {error}")

@@ -1,0 +1,1 @@
+"""What an operator runs: rounds, durable intake, decoding, and a signed blocklist."""

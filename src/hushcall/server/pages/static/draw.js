@@ -1,0 +1,75 @@
+// The page's pictures: odds and bits come in, SVG and text leave. No style attributes: the content policy forbids them.
+
+const SVG = "http://www.w3.org/2000/svg";
+const MOST_COLUMNS = 64;
+
+/** An HTML element with attributes and children. */
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function shape(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+/** A row of bits; those that differ from `before` stand out. A screen reader hears them as one word. */
+export function bitRow(target, bits, before = bits) {
+  const cells = [...bits].map((bit, place) => {
+    const changed = bit === before[place] ? {} : { "data-changed": "" };
+    return element("span", { "data-bit": bit, "aria-hidden": "true", ...changed }, bit);
+  });
+  target.replaceChildren(element("span", { class: "unseen" }, `bits ${bits}`), ...cells);
+}
+
+/** Where the roll fell: left of the border the truth stays, right of it another value is sent. Both are 0 to 1. */
+export function coin(target, border, roll) {
+  const at = 1000 * roll;
+  const needle = { x1: at, x2: at, y1: -6, y2: 46, class: "needle", "vector-effect": "non-scaling-stroke" };
+  target.replaceChildren(
+    shape(
+      "svg",
+      { viewBox: "0 0 1000 40", preserveAspectRatio: "none", "aria-hidden": "true" },
+      shape("rect", { x: 0, y: 4, width: 1000 * border - 2, height: 32, class: "keep" }),
+      shape("rect", { x: 1000 * border + 2, y: 4, width: 1000 * (1 - border) - 2, height: 32, class: "lie" }),
+      shape("line", needle),
+      shape("line", needle),
+    ),
+  );
+}
+
+/** The values worth drawing: all of them, or those that matter among evenly spread others. Ascending. */
+export function columnsOf(size, important) {
+  if (size <= MOST_COLUMNS) return Array.from({ length: size }, (_, value) => value);
+  const chosen = new Set(important);
+  for (let place = 0; chosen.size < MOST_COLUMNS; place++) {
+    chosen.add(Math.floor((place * size) / MOST_COLUMNS) % size);
+  }
+  return [...chosen].sort((a, b) => a - b);
+}
+
+/** Two sets of odds, one upwards and one downwards: `columns` of {mine, theirs, sent}, in percent. */
+export function mirror(target, columns) {
+  const highest = Math.max(...columns.flatMap(({ mine, theirs }) => [mine, theirs]));
+  const width = 1000 / columns.length;
+  const bar = (place, percent, kind) => {
+    const height = Math.max((115 * percent) / highest, 1.5);
+    const y = kind === "mine" ? 119 - height : 121;
+    return shape("rect", { x: place * width + width * 0.15, y, width: width * 0.7, height, class: kind });
+  };
+  const band = (place) => shape("rect", { x: place * width, y: 0, width, height: 240, class: "sent" });
+  target.replaceChildren(
+    shape(
+      "svg",
+      { viewBox: "0 0 1000 240", preserveAspectRatio: "none", "aria-hidden": "true" },
+      ...columns.flatMap(({ sent }, place) => (sent ? [band(place)] : [])),
+      shape("line", { x1: 0, x2: 1000, y1: 120, y2: 120, class: "zero", "vector-effect": "non-scaling-stroke" }),
+      ...columns.flatMap(({ mine, theirs }, place) => [bar(place, mine, "mine"), bar(place, theirs, "theirs")]),
+    ),
+  );
+}

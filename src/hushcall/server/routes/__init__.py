@@ -1,0 +1,1 @@
+"""The addresses that the service answers, by who calls them."""

@@ -1,0 +1,236 @@
+"""What phones call: enrol, look at the round, announce, report."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
+
+from hushcall.blocklist import iso
+from hushcall.server import metrics, rounds
+from hushcall.server.intake import TICKET_BYTES, Announce, Upload
+from hushcall.server.problems import Problem, refusals
+from hushcall.server.service import Service
+from hushcall.server.tokens import token_hash
+
+router = APIRouter(prefix="/v1", tags=["phones"])
+RoundId = Annotated[int, Path(ge=1, le=1 << 31, description="a round's number")]
+_ANNOUNCED: dict[str, Any] = {"example": {"round": 12, "bucket": 202, "ticket": "00112233445566778899aabbccddeeff"}}
+
+
+class RateLimit:
+    """At most so many requests a minute and caller; forgets everybody when the minute is over."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.minute = most, 0
+        self.seen: dict[bytes, int] = {}
+
+    def check(self, caller: bytes) -> None:
+        """Refuse the one too many."""
+        minute, second = divmod(int(time.monotonic()), 60)
+        if minute != self.minute:
+            self.minute, self.seen = minute, {}
+        count = self.seen[caller] = self.seen.get(caller, 0) + 1
+        if count > self.most:
+            raise Problem("too-many", retry_after=60 - second)
+
+
+class Enrolment(BaseModel):
+    """What a new device sends."""
+
+    model_config = ConfigDict(extra="forbid")
+    invite: str = Field(default="", max_length=200, description="an invite code, where the operator asks for one")
+
+
+class Enrolled(BaseModel):
+    """What it gets, once."""
+
+    device: int
+    token: str
+
+
+class Announcement(BaseModel):
+    """Which bucket the phone's caller is in."""
+
+    bucket: int = Field(ge=0, le=999, description="the area code; 0 where the round protects the number whole")
+
+
+class Ticket(BaseModel):
+    """The right to send one report."""
+
+    round: int
+    bucket: int
+    ticket: str = Field(description="32 hexadecimal digits")
+
+
+class Phase(BaseModel):
+    """The round that is open, as phones see it."""
+
+    round: int
+    state: Literal["announcing", "collecting", "closed", "decoded", "published", "held"]
+    opens: str
+    collects: str
+    closes: str
+    server_time: str
+    seed: str
+    plan: str
+    window: int
+    profile: dict[str, Any]
+    buckets: dict[str, Any] | None
+
+
+def service_of(request: Request) -> Service:
+    """The service behind a request."""
+    found: Service = request.app.state.service
+    return found
+
+
+def bearer(request: Request) -> str:
+    """The token that came with a request."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token or len(token) > 200:
+        raise Problem("unknown-token", "There is no bearer token in the request.")
+    return token
+
+
+@router.post(
+    "/devices",
+    status_code=201,
+    response_model=Enrolled,
+    responses=refusals("bad-request", "enrolment-closed", "too-many"),
+    summary="Enrol a device",
+)
+def enrol(request: Request, asked: Enrolment | None = None) -> Any:
+    """A new device's number and token. The token is shown once and stored hashed."""
+    service = service_of(request)
+    by_operator = "authorization" in request.headers
+    if by_operator:
+        service.devices.admin(bearer(request)).need("devices")
+    else:
+        request.app.state.enrolments.check(b"all")
+    invite = asked.invite if asked else ""
+    device, token = service.devices.enrol(
+        service.settings.enrol.mode, service.now, invite=invite, by_operator=by_operator
+    )
+    return {"device": device, "token": token}
+
+
+@router.get(
+    "/rounds/current",
+    response_model=Phase,
+    responses={304: {"description": "as before"}, **refusals("no-round")},
+    summary="The round that is open",
+)
+def current(request: Request) -> Response:
+    """State, deadlines, parameters, and once announcing is over which buckets run, and how."""
+    service = service_of(request)
+    row = service.rounds.newest()
+    if row is None:
+        raise Problem("no-round")
+    etag = f'W/"{row.id}-{row.state}-{row.closes}"'
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers={"etag": etag})
+    document = {"server_time": iso(service.now), **rounds.document(service.store, row)}
+    return JSONResponse(document, headers={"etag": etag, "cache-control": "no-cache"})
+
+
+@router.post(
+    "/rounds/{number}/announcements",
+    status_code=201,
+    response_model=Ticket,
+    responses={
+        200: {"description": "announced before: the same ticket", "content": {"application/json": _ANNOUNCED}},
+        **refusals(
+            "bad-request",
+            "unknown-token",
+            "revoked",
+            "no-round",
+            "unknown-round",
+            "future-round",
+            "wrong-phase",
+            "already-announced",
+            "wrong-bucket",
+            "oversized",
+            "too-many",
+            "busy",
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": Announcement.model_json_schema(), "example": {"bucket": 202}}},
+        },
+        "security": [{"device": []}],
+    },
+    summary="Announce a bucket, get a ticket",
+)
+async def announce(request: Request, number: RoundId) -> Response:
+    """Idempotent: the same bucket again gives the same ticket, another bucket is refused."""
+    token = token_hash(bearer(request))
+    request.app.state.limiter.check(token)
+    answer = await request.app.state.commits.submit(Announce(token, number, _bucket(await request.body())))
+    metrics.ACCEPTED.labels("announcement").inc()
+    return JSONResponse(answer.body, answer.status)
+
+
+def _bucket(body: bytes) -> int:
+    try:
+        bucket = json.loads(body)["bucket"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Problem("bad-request", 'The body must be {"bucket": an area code, or 0}.') from None
+    if type(bucket) is not int or not 0 <= bucket <= 999:
+        raise Problem("bad-request", "bucket must be a whole number from 0 to 999.")
+    return bucket
+
+
+@router.put(
+    "/rounds/{number}/reports/{ticket}",
+    status_code=201,
+    responses={
+        200: {"description": "stored before, counted once"},
+        201: {"description": "stored: on disk when this is answered"},
+        **refusals(
+            "bad-request",
+            "unknown-token",
+            "revoked",
+            "no-round",
+            "unknown-round",
+            "future-round",
+            "unknown-ticket",
+            "wrong-phase",
+            "different-report",
+            "bucket-skipped",
+            "malformed-report",
+            "oversized",
+            "too-many",
+            "busy",
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        "security": [{"device": []}],
+    },
+    summary="Send the report",
+)
+async def report(
+    request: Request, number: RoundId, ticket: Annotated[str, Path(description="32 hexadecimal digits")]
+) -> Response:
+    """Raw bytes, as ``docs/protocol.md`` lays them out. Idempotent; answered only when they are on disk."""
+    token = token_hash(bearer(request))
+    request.app.state.limiter.check(token)
+    try:
+        name = bytes.fromhex(ticket)
+    except ValueError:
+        name = b""
+    if len(name) != TICKET_BYTES:
+        raise Problem("unknown-ticket")
+    answer = await request.app.state.commits.submit(Upload(token, number, name, await request.body()))
+    metrics.ACCEPTED.labels("report").inc()
+    return Response(status_code=answer.status)

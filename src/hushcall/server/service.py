@@ -1,0 +1,138 @@
+"""The service put together: settings come in; store, devices, rounds and publisher leave, wired to one clock."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+
+import sqlalchemy as sa
+
+from hushcall.errors import InvalidParameter
+from hushcall.privacy.coins import ByteSource, os_entropy
+from hushcall.server import keys, schema, signing
+from hushcall.server.devices import Devices
+from hushcall.server.keys import KeyRing
+from hushcall.server.listing import Publisher
+from hushcall.server.logs import log
+from hushcall.server.rounds import Rounds
+from hushcall.server.settings import Settings
+from hushcall.server.store import Store, open_store, put_files
+
+LEASE_SECONDS = 30.0
+
+
+@dataclass
+class Service:
+    """One process's view of the service."""
+
+    settings: Settings
+    store: Store
+    coins: ByteSource = os_entropy
+    clock: Callable[[], float] = time.time
+    worker: str = field(default_factory=lambda: f"{os.getpid()}-{secrets.token_hex(4)}")
+    _pool: ProcessPoolExecutor | None = None
+
+    def __post_init__(self) -> None:
+        self.devices = Devices(self.store, self.coins)
+        self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
+        self.rounds = Rounds(
+            self.store, self.settings, self.publisher.publish, self.coins, self.pool, self.renew_lease, log
+        )
+
+    @property
+    def now(self) -> int:
+        """Unix seconds, by the clock that was handed in."""
+        return int(self.clock())
+
+    def pool(self) -> Executor | None:
+        """The processes that decode; started when first needed, and anew if one of them died."""
+        width = self.settings.round.decoders
+        if width == 0:
+            return None
+        if self._pool is not None:
+            try:
+                self._pool.submit(int).result()
+            except BrokenProcessPool:
+                self._pool = None
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(width, mp_context=context, initializer=_follow_parent)
+        return self._pool
+
+    def take_lease(self) -> bool:
+        """Whether this worker's scheduler is the one at work. Two at work would be wasteful, not wrong."""
+        return self._lease(renew_only=False)
+
+    def renew_lease(self) -> None:
+        """Keep it through a long step."""
+        self._lease(renew_only=True)
+
+    def _lease(self, *, renew_only: bool) -> bool:
+        table, now = schema.leases.c, time.time()
+        mine = table.holder == self.worker
+        with self.store.read() as connection:
+            row = connection.execute(sa.select(schema.leases).where(table.name == "scheduler")).first()
+        if row is not None and row.holder == self.worker and row.until > now + LEASE_SECONDS / 2:
+            return True  # still good for a while: no write
+        if renew_only and row is None:
+            return False  # moved by hand, without a scheduler
+        with self.store.write("lease") as connection:
+            first = {"name": "scheduler", "holder": self.worker, "until": now + LEASE_SECONDS}
+            self.store.insert_new(connection, schema.leases, [first], key=("name",))
+            taken = connection.execute(
+                sa.update(schema.leases)
+                .where(table.name == "scheduler", mine if renew_only else mine | (table.until < now))
+                .values(holder=self.worker, until=now + LEASE_SECONDS)
+            )
+        return taken.rowcount == 1
+
+    def close(self) -> None:
+        """Let go of processes and connections."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self.store.close()
+
+
+def open_service(
+    settings: Settings,
+    coins: ByteSource = os_entropy,
+    clock: Callable[[], float] = time.time,
+    fault: Callable[[str], None] | None = None,
+) -> Service:
+    """Open the service over its data, which is made if it is not there: database, keys, first signed metadata."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    store = open_store(url=settings.url) if fault is None else open_store(url=settings.url, fault=fault)
+    ensure_repository(store, settings, int(clock()))
+    return Service(settings, store, coins, clock)
+
+
+def ensure_repository(store: Store, settings: Settings, now: int) -> None:
+    """Make keys and the first metadata where there are none yet; several servers that start at once agree on one."""
+    published = store.rows(sa.select(schema.files.c.path).limit(1))
+    if published and not keys.key_files(settings.keys, "timestamp"):
+        rule = "hold the online keys of what is published: restore them from your backup"
+        raise InvalidParameter("keys", rule, str(settings.keys))
+    if published:
+        return
+    ring, root = keys.create(settings.keys)
+    with store.write("first metadata") as connection:
+        if connection.execute(sa.select(schema.files.c.path).limit(1)).first() is None:
+            put_files(connection, signing.start(ring, [root], datetime.fromtimestamp(now, UTC)))
+
+
+def _follow_parent() -> None:
+    """A decoder ends with its server, however that ended; and Ctrl-C is for the server to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()

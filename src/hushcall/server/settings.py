@@ -1,0 +1,217 @@
+"""The operator's settings, in one place: a TOML file, then ``HUSHCALL_*`` variables, then defaults that just work.
+
+``HUSHCALL_ROUND__PERIOD=3600`` sets ``period`` in ``[round]``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hushcall.errors import InvalidParameter
+from hushcall.profiles import PROFILES, Profile
+
+DATABASE = "hushcall.db"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(_Section):
+    """Where the service listens."""
+
+    host: str = Field(
+        default="127.0.0.1", description="address to listen on; put a reverse proxy with TLS before any other"
+    )
+    port: int = Field(default=8750, ge=0, le=65535, description="0 takes a free one")
+    workers: int = Field(default=1, ge=1, le=64, description="processes; more than one pays on PostgreSQL")
+    access_log: bool = Field(
+        default=False, description="one log line a request: route and status, never an address or a token"
+    )
+
+
+class RoundSettings(_Section):
+    """What a round is and when its phases change."""
+
+    profile: str = Field(default="balanced", description=f"one of {', '.join(PROFILES)}")
+    epsilon: float | None = Field(default=None, description="instead of the profile's")
+    tau: int | None = Field(default=None, description="instead of the profile's")
+    level: float | None = Field(default=None, description="instead of the profile's")
+    period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
+    announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
+    collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
+    scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
+    decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
+    keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
+
+    @model_validator(mode="after")
+    def _phases_fit(self) -> RoundSettings:
+        if self.announce + self.collect > 1:
+            raise ValueError("announce and collect together must not exceed the period")
+        self.chosen_profile()
+        return self
+
+    def chosen_profile(self) -> Profile:
+        """The profile in force."""
+        if self.profile not in PROFILES:
+            raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
+        changes = {"epsilon": self.epsilon, "tau": self.tau, "level": self.level}
+        given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
+        try:
+            return replace(PROFILES[self.profile], **given)
+        except InvalidParameter as error:
+            raise ValueError(str(error)) from None
+
+
+class GuardSettings(_Section):
+    """When a round is held for a person to look at."""
+
+    rejected: float = Field(
+        default=0.10, gt=0, le=1, description="share of enrolled devices' uploads that may be refused"
+    )
+    devices: float = Field(default=3.0, gt=1, description="devices may be this many times more or fewer than usual")
+    least: int = Field(default=100, ge=1, description="rounds with fewer uploads than this are not judged")
+
+
+class IntakeSettings(_Section):
+    """Uploads."""
+
+    batch: int = Field(default=100, ge=1, le=10_000, description="uploads in one commit, at most")
+    linger_ms: float = Field(default=2.0, ge=0, le=1000, description="how long a commit waits for company")
+    queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
+    max_body: int = Field(default=1 << 17, ge=64, description="bytes of one request")
+    per_device: int = Field(default=60, ge=2, description="requests a minute that one device may make")
+
+
+class EnrolSettings(_Section):
+    """Who may take part."""
+
+    mode: Literal["open", "invite", "operator"] = Field(
+        default="open", description="anyone, invite codes, or your token only"
+    )
+    per_minute: int = Field(default=600, ge=1, description="enrolments a minute, all together")
+
+
+class ListSettings(_Section):
+    """What is published."""
+
+    window: int = Field(
+        default=7, ge=1, le=366, description="rounds without a sighting after which a number leaves the list"
+    )
+    allow_file: Path | None = Field(default=None, description="numbers that are never listed, one a line")
+    allow_command: list[str] = Field(
+        default=[], description="a lookup of your own: numbers on stdin, a line each; prints those not to list"
+    )
+    allow_timeout: float = Field(
+        default=60.0, gt=0, description="seconds that the lookup may take; later the round waits"
+    )
+    exports: list[str] = Field(default=["all"], description="formats to publish beside the list; [] for none")
+    deltas: int = Field(default=14, ge=0, le=366, description="versions back to which deltas are published")
+
+
+class Settings(BaseSettings):
+    """Everything an operator can set."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HUSHCALL_", env_nested_delimiter="__", extra="forbid", frozen=True, toml_file=None
+    )
+
+    data: Path = Field(default=Path("hushcall-data"), description="folder of the database and the keys")
+    database: str = Field(
+        default="", description="postgresql+psycopg://user@host/name; empty: SQLite in the data folder"
+    )
+    server: ServerSettings = ServerSettings()
+    round: RoundSettings = RoundSettings()
+    guard: GuardSettings = GuardSettings()
+    intake: IntakeSettings = IntakeSettings()
+    enrol: EnrolSettings = EnrolSettings()
+    list: Annotated[ListSettings, Field()] = ListSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment is stronger than the file: a container overrides what its image brings."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return env_settings, init_settings
+
+    @property
+    def url(self) -> str:
+        """Where the database is, as SQLAlchemy writes it."""
+        if self.database.startswith(("postgres://", "postgresql://")):
+            return "postgresql+psycopg://" + self.database.split("://", 1)[1]
+        return self.database or f"sqlite:///{self.data / DATABASE}"
+
+    @property
+    def keys(self) -> Path:
+        """Where the online keys are."""
+        return self.data / "keys"
+
+
+def load_settings(file: Path | None = None, **changes: Any) -> Settings:
+    """The settings in force; a file that cannot be read or a wrong value is an error that names it.
+
+    Without ``file``, ``hushcall.toml`` of the working folder is read if it is there.
+    """
+    values: dict[str, Any] = {}
+    if file is None and Path("hushcall.toml").is_file():
+        file = Path("hushcall.toml")
+    if file is not None:
+        try:
+            values = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InvalidParameter("settings", f"be a readable TOML file ({error})", str(file)) from None
+    for key, value in changes.items():
+        if isinstance(value, dict):
+            values[key] = {**values.get(key, {}), **value}
+        else:
+            values[key] = value
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise InvalidParameter(name, f"be valid ({first['msg'].lower()})", first.get("input")) from None
+
+
+def example() -> str:
+    """A TOML file with every setting, its default and what it is for."""
+    lines = ["# Settings of hushcall. Every line is a default: uncomment what you change.", ""]
+    sections = []
+    for name, info in Settings.model_fields.items():
+        default = info.get_default(call_default_factory=True)
+        if isinstance(default, BaseModel):
+            sections += ["", f"[{name}]", f"# {type(default).__doc__}"]
+            for inner, about in type(default).model_fields.items():
+                sections.append(_line(inner, getattr(default, inner), about.description or ""))
+        else:
+            lines.append(_line(name, default, info.description or ""))
+    return "\n".join([*lines, *sections]) + "\n"
+
+
+def _line(name: str, value: Any, about: str) -> str:
+    if isinstance(value, Path):
+        value = str(value)
+    text = '""' if value is None else str(value).lower() if isinstance(value, bool) else _toml(value)
+    return f"# {name} = {text}  # {about}"
+
+
+def _toml(value: Any) -> str:
+    return (
+        str(value).replace("'", '"')
+        if isinstance(value, list)
+        else f'"{value}"'
+        if isinstance(value, str)
+        else str(value)
+    )

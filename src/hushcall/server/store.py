@@ -1,0 +1,189 @@
+"""The database behind the service: SQLite in a folder, or PostgreSQL by URL, with the same SQL on both.
+
+Nothing here knows about rounds or reports. It opens the database, brings its schema up to date, and gives out two kinds
+of transactions: ``read()``, and ``write(name)``, which is durable when it returns. Each write has a name, and
+``fault`` is called with it right before and right after the commit: that is where the tests kill the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection, Engine
+
+from hushcall.errors import InvalidParameter
+from hushcall.server import schema
+
+BUSY_SECONDS = 60
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
+
+
+def _no_fault(_: str) -> None:
+    """Outside of tests nothing happens at a boundary."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open database with the current schema."""
+
+    engine: Engine
+    fault: Callable[[str], None] = field(default=_no_fault, compare=False)
+
+    @property
+    def postgres(self) -> bool:
+        """Whether this is PostgreSQL."""
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only looks."""
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[Connection]:
+        """A transaction that is on disk when it returns, or not at all."""
+        with self.engine.connect().execution_options(writes=True) as connection:
+            with connection.begin():
+                yield connection
+                self.fault(f"{name}: before commit")
+            self.fault(f"{name}: after commit")
+
+    def rows(self, statement: sa.Executable) -> Sequence[Any]:
+        """What a query finds, in a transaction of its own."""
+        with self.read() as connection:
+            return connection.execute(statement).all()
+
+    def files(self) -> dict[str, bytes]:
+        """Everything that is published, by path."""
+        return {row.path: bytes(row.data) for row in self.rows(sa.select(schema.files))}
+
+    def file(self, path: str) -> tuple[bytes, str] | None:
+        """One published file and its SHA-256."""
+        rows = self.rows(sa.select(schema.files.c.data, schema.files.c.sha256).where(schema.files.c.path == path))
+        return (bytes(rows[0].data), rows[0].sha256) if rows else None
+
+    def put_files(self, changed: Mapping[str, bytes | None]) -> None:
+        """Publish files, or take some away (None), all at once."""
+        with self.write("put files") as connection:
+            put_files(connection, changed)
+
+    def insert_new(
+        self, connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], *, key: Sequence[str]
+    ) -> None:
+        """Insert the rows whose key is not there yet; in the order of their keys, so that no two writers deadlock."""
+        if rows:
+            dialect: Any = postgresql if self.postgres else sqlite
+            ordered = sorted(rows, key=lambda row: tuple(row[name] for name in key))
+            connection.execute(dialect.insert(table).on_conflict_do_nothing(), ordered)
+
+    def add_counts(self, connection: Connection, worker: str, counts: Mapping[tuple[int, str], int]) -> None:
+        """Add to this worker's counters."""
+        if not counts:
+            return
+        dialect: Any = postgresql if self.postgres else sqlite
+        insert = dialect.insert(schema.counters)
+        statement = insert.on_conflict_do_update(
+            index_elements=["round", "name", "worker"],
+            set_={"value": schema.counters.c.value + insert.excluded.value},
+        )
+        rows = [{"round": r, "name": n, "worker": worker, "value": v} for (r, n), v in sorted(counts.items())]
+        connection.execute(statement, rows)
+
+    def lock_round(self, connection: Connection, number: int, *, share: bool = False) -> Any:
+        """A round's row, held still until the transaction ends. On SQLite a write transaction is alone anyway."""
+        query = sa.select(schema.rounds).where(schema.rounds.c.id == number)
+        if self.postgres:
+            query = query.with_for_update(read=share)
+        return connection.execute(query).first()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.engine.dispose()
+
+
+def put_files(connection: Connection, changed: Mapping[str, bytes | None]) -> None:
+    """The same inside a transaction that does more."""
+    if not changed:
+        return
+    connection.execute(sa.delete(schema.files).where(schema.files.c.path.in_(list(changed))))
+    rows = [
+        {"path": path, "data": data, "sha256": hashlib.sha256(data).hexdigest()}
+        for path, data in sorted(changed.items())
+        if data is not None
+    ]
+    if rows:
+        connection.execute(sa.insert(schema.files), rows)
+
+
+def open_store(data: Path | None = None, url: str | None = None, fault: Callable[[str], None] = _no_fault) -> Store:
+    """Open a database (by URL, or SQLite in a data folder), make it if need be, and migrate it."""
+    if url is None:
+        if data is None:
+            raise InvalidParameter("database", "be given as a folder or a URL", None)
+        url = f"sqlite:///{data / 'hushcall.db'}"
+    engine = make_engine(url)
+    migrate(engine)
+    return Store(engine, fault)
+
+
+def make_engine(url: str) -> Engine:
+    """An engine whose commits are durable: full sync on SQLite, PostgreSQL's own default there."""
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise InvalidParameter("database", "be a URL such as postgresql+psycopg://user@host/name", url) from None
+    if parsed.get_backend_name() == "postgresql":
+        return sa.create_engine(parsed, pool_size=8, max_overflow=8, pool_pre_ping=True)
+    if parsed.get_backend_name() != "sqlite":
+        raise InvalidParameter("database", "be SQLite or PostgreSQL", parsed.get_backend_name())
+    if parsed.database and parsed.database != ":memory:":
+        folder = Path(parsed.database).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise InvalidParameter("data", "be a folder that can be written to", str(folder))
+    engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves, below
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            f"busy_timeout={BUSY_SECONDS * 1000}",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        # A writer takes its turn at once: one that starts by reading and then wants to write could be refused.
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the schema up to date, in one transaction; several servers that start at once take turns."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

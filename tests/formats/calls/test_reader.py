@@ -1,0 +1,123 @@
+"""What all formats share: growing logs, chunks, encodings, limits."""
+
+import codecs
+from datetime import UTC
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushcall.errors import InvalidData
+from hushcall.formats.calls.call import Call, CallKind
+from hushcall.formats.calls.reader import LONGEST_LINE, Reader
+from hushcall.formats.calls.reading import READERS, read_calls
+from hushcall.formats.calls.texts import MOST_BYTES
+
+LOGS = [reader for reader in READERS.values() if reader.grows]
+logs = pytest.mark.parametrize("reader", LOGS, ids=lambda reader: reader.name)
+files = pytest.mark.parametrize("reader", [r for r in READERS.values() if not r.grows], ids=lambda reader: reader.name)
+CALLS = tuple(Call(f"202555010{digit}", 1_709_287_860 + 60 * digit, CallKind.INCOMING) for digit in range(6))
+
+
+def test_the_logs_are_those_that_programs_append_to() -> None:
+    assert {reader.name for reader in LOGS} == {"adb", "asterisk", "freeswitch", "ncid"}
+
+
+@logs
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_a_log_read_in_any_chunks_gives_each_call_once(reader: Reader, data: st.DataObject) -> None:
+    log = reader.write(CALLS)
+    sizes = sorted(data.draw(st.lists(st.integers(0, len(log)), max_size=6)))
+    found: list[Call] = []
+    start = 0
+    for size in [*sizes, len(log)]:  # the log as it is at each visit
+        result = reader.read(log[start:size], UTC, chunk=True)
+        assert result.malformed == 0
+        found.extend(result.calls)
+        start += result.consumed
+        assert start == log.rfind(b"\n", 0, size) + 1
+    assert tuple(found) == CALLS
+
+
+@logs
+def test_a_last_line_still_being_written_is_left_alone_and_not_malformed(reader: Reader) -> None:
+    log = reader.write(CALLS)
+    border = log.rfind(b"\n", 0, len(log) - 1) + 1
+    for cut in range(border + 1, border + 30):
+        result = reader.read(log[:cut])
+        assert (result.calls, result.malformed, result.consumed) == (CALLS[:-1], 0, border)
+
+
+@logs
+def test_a_last_line_that_lacks_only_its_end_is_read_unless_more_may_come(reader: Reader) -> None:
+    log = reader.write(CALLS).rstrip(b"\n")
+    assert (reader.read(log).calls, reader.read(log).consumed) == (CALLS, len(log))
+    chunk = reader.read(log, chunk=True)
+    assert (chunk.calls, chunk.consumed) == (CALLS[:-1], log.rfind(b"\n") + 1)
+
+
+@logs
+def test_a_chunk_of_nothing_readable_is_counted_but_a_file_of_it_is_an_error(reader: Reader) -> None:
+    result = reader.read(b"?,?\n?,?\n", chunk=True)
+    assert (result.calls, result.malformed, result.consumed) == ((), 2, 8)
+    for rubbish in (b"?,?\n?,?\n", b"?,?"):
+        with pytest.raises(InvalidData, match=f"{reader.title} file must have readable lines.*call-logs"):
+            reader.read(rubbish)
+
+
+@logs
+def test_a_problem_is_placed_by_the_lines_that_an_editor_counts(reader: Reader) -> None:
+    log = reader.write(CALLS[:1]) + b"\n\r\n" + b"?,?\n" + reader.write(CALLS[1:])
+    result = reader.read(log)
+    assert result.calls == CALLS
+    assert result.malformed == 1
+    assert result.first_problem.startswith("line 4: ")
+
+
+@logs
+def test_line_ends_and_encodings(reader: Reader) -> None:
+    log = reader.write(CALLS)
+    for other in (
+        log.replace(b"\n", b"\r\n"),
+        codecs.BOM_UTF8 + log,
+        log.decode().encode("utf-16"),
+        codecs.BOM_UTF16_BE + log.decode().encode("utf-16-be"),
+    ):
+        result = read_calls(other)
+        assert (result.calls, result.malformed, result.consumed) == (CALLS, 0, len(other))
+
+
+def test_a_name_in_another_encoding_is_read() -> None:
+    row = "Row: 0 number=2025550143, date=1709287860000, type=1, name=Zoë\n"
+    for encoding in ("utf-8", "iso-8859-1", "utf-16"):
+        assert read_calls(row.encode(encoding)).calls[0].name == "Zoë"
+
+
+@logs
+def test_an_endless_line_is_malformed(reader: Reader) -> None:
+    result = reader.read(reader.write(CALLS[:1]) + b"9" * LONGEST_LINE + b"\n" + reader.write(CALLS[1:]))
+    assert (result.calls, result.malformed) == (CALLS, 1)
+    assert result.first_problem == f"line 2: line must have at most {LONGEST_LINE} bytes"
+
+
+@files
+def test_a_file_is_consumed_whole(reader: Reader) -> None:
+    data = reader.write(CALLS)
+    for chunk in (False, True):
+        assert (reader.read(data, chunk=chunk).calls, reader.read(data, chunk=chunk).consumed) == (CALLS, len(data))
+
+
+@pytest.mark.parametrize("name", ["sms-backup", "fritzbox-xml"])
+def test_calls_before_the_place_where_a_document_was_cut_off_are_kept(name: str) -> None:
+    data = READERS[name].write(CALLS)
+    cut = data.rindex(b"<call" if name == "sms-backup" else b"<Call>") + 8
+    result = read_calls(data[:cut])
+    assert (result.calls, result.malformed) == (CALLS[:-1], 1)
+    assert "one complete XML document" in result.first_problem
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_beyond_the_limit_is_refused(name: str) -> None:
+    with pytest.raises(InvalidData, match=f"have at most {MOST_BYTES} bytes"):
+        read_calls(bytes(MOST_BYTES + 1), name)

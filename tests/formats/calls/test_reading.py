@@ -1,0 +1,353 @@
+"""Every format: what its sample holds, that it is known for what it is, and that what is written is read again."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, timedelta, timezone, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushcall.errors import HushcallError, InvalidData, InvalidParameter
+from hushcall.formats.calls.call import Call, CallKind, ReadResult, known_name
+from hushcall.formats.calls.contacts import FORMATS, read_contacts
+from hushcall.formats.calls.reader import Reader
+from hushcall.formats.calls.reading import READERS, detect, read_calls, reader_named
+
+SAMPLES = Path(__file__).parent / "samples"
+BERLIN = ZoneInfo("Europe/Berlin")
+INCOMING, OUTGOING, MISSED, VOICEMAIL, REJECTED, BLOCKED = CallKind
+
+MARCH = 1_709_287_860  # 2024-03-01 10:11:00 UTC
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a sample must be read as."""
+
+    format: str
+    calls: tuple[Call, ...]
+    malformed: int
+    first_problem: str
+    zone: tzinfo = UTC
+
+
+SMS_BACKUP_CALLS = (
+    Call("+12025550143", MARCH + 12, MISSED),
+    Call("202-555-0144", MARCH + 13, INCOMING, "O'Neil & Söhne"),
+    Call("", MARCH + 14, REJECTED),
+    Call("+12025550145", MARCH + 15, BLOCKED),
+    Call("+12025550146", MARCH + 16, OUTGOING),
+    Call("+12025550147", MARCH + 17, INCOMING),
+)
+
+EXPECTED = {
+    "termux-call-log.json": Sample(
+        "termux",
+        (
+            Call("+12025550143", MARCH + 12, MISSED),
+            Call("(202) 555-0144", MARCH + 60, INCOMING, 'Zoë "Z" Ōkami'),  # the date is in Arabic digits
+            Call("", MARCH + 120, REJECTED),
+            Call("+1 202 555 0146", MARCH + 240, OUTGOING),  # was wrapped in invisible marks
+        ),
+        2,
+        "record 4: type must be INCOMING, OUTGOING, MISSED, VOICEMAIL, REJECTED, BLOCKED",
+    ),
+    "calls-20240301101112.xml": Sample(
+        "sms-backup", SMS_BACKUP_CALLS, 3, "record 7: date must be a number of milliseconds"
+    ),
+    "calls-utf16.xml": Sample("sms-backup", SMS_BACKUP_CALLS, 3, "record 7: date must be a number of milliseconds"),
+    "call_log.txt": Sample(
+        "adb",
+        (
+            Call("+12025550143", MARCH + 12, MISSED),  # call_screening_app_name is not its name
+            Call("2025550144", MARCH + 13, INCOMING, "Doe, Jane, Dr."),
+            Call("", MARCH + 14, MISSED),
+            Call("2025550149", MARCH + 17, BLOCKED),
+        ),
+        3,
+        "line 4: type must be a number from 1 to 7",
+    ),
+    "CallHistory.storedata": Sample(
+        "ios",
+        (
+            Call("+12025550143", MARCH + 12, MISSED),
+            Call("2025550144", MARCH + 13, INCOMING, "Jane"),  # the address is a blob
+            Call("", MARCH + 14, MISSED),
+            Call("+1 (202) 555-0145", MARCH + 15, OUTGOING),
+            Call("jane@example.com", MARCH + 16, INCOMING),
+        ),
+        2,
+        "record 5: date must be a number of seconds",
+    ),
+    "asterisk-Master.csv": Sample(
+        "asterisk",
+        (
+            Call("+12025550143", MARCH + 12, MISSED),
+            Call("2025550144", MARCH + 60, INCOMING),
+            Call("12025550145", MARCH + 180, OUTGOING),
+            Call("", MARCH + 420, VOICEMAIL),
+            Call("2025550146", MARCH + 540, OUTGOING),  # both numbers are long: the context tells
+            Call("2025550149", MARCH + 660, MISSED),
+        ),
+        2,
+        "line 7: line must be well-formed CSV",
+    ),
+    "freeswitch-Master.csv": Sample(
+        "freeswitch",
+        (
+            Call("+12025550143", MARCH + 12, MISSED),
+            Call("2025550144", MARCH + 60, INCOMING),
+            Call("12025550145", MARCH + 180, OUTGOING),
+            Call("", MARCH + 420, REJECTED),
+            Call("2025550146", MARCH + 540, OUTGOING),
+        ),
+        2,
+        "line 7: line must have at least 10 columns",
+    ),
+    "FRITZ!Box_Anrufliste.csv": Sample(
+        "fritzbox-csv",
+        (
+            Call("0012025550143", MARCH - HOUR, MISSED),
+            Call("0012025550144", MARCH - HOUR + 60, INCOMING, "Müller; Jürgen"),
+            Call("0012025550145", MARCH - HOUR + 120, REJECTED),
+            Call("0012025550146", MARCH - HOUR + 180, OUTGOING),
+            Call("", MARCH - HOUR + 240, MISSED),
+            Call("0012025550149", 1_711_848_600, MISSED),  # 02:30 on the night that has no 02:30
+        ),
+        2,
+        "record 6: type must be a number from 1 to 4",
+        BERLIN,
+    ),
+    "FRITZ!Box_Anrufliste_old.csv": Sample(
+        "fritzbox-csv",
+        (Call("2025550143", 1_155_888_420, INCOMING), Call("2025550144", 1_155_888_480, OUTGOING, "Łucja")),
+        1,
+        "record 3: row must have 7 or 8 columns",
+        BERLIN,
+    ),
+    "calllist.xml": Sample(
+        "fritzbox-xml",
+        (
+            Call("0012025550143", MARCH - HOUR, MISSED),
+            Call("0012025550144", MARCH - HOUR + 60, INCOMING, "Jürgen & Söhne"),
+            Call("0012025550145", MARCH - HOUR + 120, VOICEMAIL),
+            Call("0012025550146", MARCH - HOUR + 180, OUTGOING),
+            Call("0012025550147", MARCH - HOUR + 240, REJECTED),
+            Call("", MARCH - HOUR + 300, INCOMING),
+        ),
+        2,
+        "record 7: Type must be one of 1, 2, 3, 9, 10, 11",
+        BERLIN,
+    ),
+    "cidcall.log": Sample(
+        "ncid",
+        (
+            Call("12025550143", MARCH, INCOMING),  # the name came with the call, so it is not a contact's
+            Call("2025550144", MARCH + 60, BLOCKED),
+            Call("", MARCH + 120, INCOMING),
+            Call("2025550145", MARCH + 180, OUTGOING),
+            Call("2025550146", MARCH + 240, INCOMING),
+        ),
+        3,
+        "line 9: date must be written mmddyyyy hhmm",
+    ),
+}
+READER_IDS = sorted(READERS)
+readers = pytest.mark.parametrize("reader", [READERS[name] for name in READER_IDS], ids=READER_IDS)
+
+
+def sample(name: str) -> bytes:
+    return (SAMPLES / name).read_bytes()
+
+
+def test_there_is_a_sample_of_every_format() -> None:
+    assert {case.format for case in EXPECTED.values()} == set(READERS)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_sample_is_read_as_expected(name: str) -> None:
+    case = EXPECTED[name]
+    result = read_calls(sample(name), zone=case.zone)
+    assert result.calls == case.calls
+    assert (result.format, result.malformed, result.first_problem) == (case.format, case.malformed, case.first_problem)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_exactly_one_reader_claims_a_sample(name: str) -> None:
+    head = sample(name)[:8192]
+    assert [reader.name for reader in READERS.values() if reader.sniff(head)] == [EXPECTED[name].format]
+    assert detect(head).name == EXPECTED[name].format
+
+
+@pytest.mark.parametrize("name", ["contacts.vcf", "contacts.txt", "termux-contact-list.json"])
+def test_contacts_are_no_call_log(name: str) -> None:
+    with pytest.raises(InvalidData, match=r"call log must be in a known format.*termux, sms-backup, adb, ios"):
+        detect(sample(name), name)
+
+
+@readers
+def test_only_one_reader_claims_what_a_reader_writes(reader: Reader) -> None:
+    written = reader.write([Call("+12025550143", MARCH, INCOMING)])
+    assert [other.name for other in READERS.values() if other.sniff(written[:8192])] == [reader.name]
+
+
+def test_the_name_of_a_file_helps_where_its_content_does_not() -> None:
+    assert detect(b"# nothing yet\n", "/var/log/cidcall.log").name == "ncid"
+    assert detect(b"", "C:\\calls\\FRITZ!Box_Anrufliste.csv").name == "fritzbox-csv"
+    with pytest.raises(InvalidData, match=r"known format.*got 'Master\.csv'"):
+        detect(b"", "/var/log/Master.csv")  # Asterisk's or FreeSWITCH's?
+
+
+def test_an_unknown_format_is_named_with_the_known_ones() -> None:
+    with pytest.raises(InvalidParameter, match=r"format must be one of termux, .*ncid, got 'excel'"):
+        read_calls(b"x", "excel")
+    assert reader_named("ncid").title == "NCID log"
+
+
+# Calls that the format at hand can hold: numbers of strangers, names as phones show them, dates in its resolution.
+numbers = st.from_regex(r"(\+1|1|)(202|\(202\) |202-)55501[0-9]{2}", fullmatch=True)
+names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), max_size=20).map(known_name)
+awkward = st.sampled_from(["", 'a"b', "<&>", "O'Neil", "Müller; Jürgen", "Ōkami 狼", "-", "(unknown)"]).map(known_name)
+
+
+@st.composite
+def calls_for(draw: st.DrawFn, reader: Reader) -> list[Call]:
+    result: list[Call] = []
+    for _ in range(draw(st.integers(0, 5))):
+        kind = draw(st.sampled_from(sorted(reader.kinds)))
+        number = draw(numbers if kind == OUTGOING else numbers | st.just(""))
+        name = draw(names | awkward) if reader.names else ""
+        if reader.name == "adb":
+            name = name.replace(",", "")  # a comma may begin the next column there
+        at = draw(st.integers(946_771_200, 4_102_358_400))  # from 2000 on: FRITZ!Box writes years with two digits
+        result.append(Call(number, at - at % reader.seconds, kind, "" if name == "NULL" else name.strip()))
+    return result
+
+
+@readers
+@given(data=st.data(), hours=st.integers(-12, 14))
+@settings(max_examples=40, deadline=None)
+def test_what_is_written_is_read_again(reader: Reader, data: st.DataObject, hours: int) -> None:
+    calls = data.draw(calls_for(reader))
+    zone = timezone(timedelta(hours=hours))
+    written = reader.write(calls, zone)
+    assert reader.read(written, zone) == ReadResult(tuple(calls), consumed=len(written), format=reader.name)
+    if calls:
+        assert read_calls(written, zone=zone).calls == tuple(calls)
+
+
+@readers
+def test_a_kind_that_a_format_cannot_hold_is_refused(reader: Reader) -> None:
+    for kind in set(CallKind) - reader.kinds:
+        with pytest.raises(InvalidParameter, match=f"kind must be one that {reader.name} can hold"):
+            reader.write([Call("2025550143", MARCH, kind)])
+
+
+@readers
+@pytest.mark.parametrize("nothing", [b"", b"\n", b" \r\n\t"])
+def test_an_empty_file_has_no_calls(reader: Reader, nothing: bytes) -> None:
+    assert reader.read(nothing) == ReadResult(consumed=len(nothing), format=reader.name)
+    assert read_calls(nothing) == ReadResult(consumed=len(nothing))
+
+
+@readers
+@pytest.mark.parametrize("rubbish", [b"\x89PNG\r\n\x1a\n\x00\x00", b"hello", b"<html></html>", b"{}", b"a,b\nc,d\n"])
+def test_a_file_of_something_else_is_an_error_that_helps(reader: Reader, rubbish: bytes) -> None:
+    with pytest.raises(InvalidData) as caught:
+        reader.read(rubbish)
+    assert reader.title in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@readers
+@given(data=st.binary(max_size=300))
+@settings(max_examples=40, deadline=None)
+def test_random_bytes_raise_only_our_errors(reader: Reader, data: bytes) -> None:
+    survive(reader, data)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A sample with a piece cut out, doubled, or replaced."""
+    name = draw(st.sampled_from(sorted(path.name for path in SAMPLES.iterdir())))
+    data = sample(name)
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        stop = draw(st.integers(start, min(len(data), start + 40)))
+        patch = draw(st.sampled_from([b"", data[start:stop] * 2]) | st.binary(max_size=8) | st.sampled_from(NASTY))
+        data = data[:start] + patch + data[stop:]
+    return name, data
+
+
+NASTY = [
+    b"\x00",
+    b"9" * 5000,
+    b"-1",
+    b"nan",
+    b"1e999",
+    b'"',
+    b"\xff\xfe",
+    b"\n",
+    b"*",
+    b"\\ud800",
+    b"[" * 500,
+    b"<a>" * 50,
+]
+
+
+@given(mutated())
+@settings(max_examples=400, deadline=None)
+def test_mutated_samples_raise_only_our_errors(case: tuple[str, bytes]) -> None:
+    name, data = case
+    if name in EXPECTED:
+        survive(READERS[EXPECTED[name].format], data)
+    for reading in FORMATS:
+        try:
+            contacts = read_contacts(data, reading)
+        except HushcallError:
+            continue
+        assert all(number.isprintable() for number in contacts.numbers)
+
+
+def survive(reader: Reader, data: bytes) -> None:
+    for chunk in (False, True):
+        try:
+            result = reader.read(data, BERLIN, chunk=chunk)
+        except HushcallError:
+            continue
+        assert 0 <= result.consumed <= len(data)
+        assert bool(result.first_problem) == bool(result.malformed)
+        for call in result.calls:
+            (call.number + call.name).encode()
+
+
+@pytest.mark.parametrize("number", ["2025550143", "+12025550143"])
+def test_no_problem_shows_a_phone_number(number: str) -> None:
+    spoilt = [
+        ("adb", f"Row: 0 number={number}, date={number}x, type=1\n"),
+        ("ncid", f"CID: *DATE*{number}*TIME*{number}*NMBR*{number}*\n"),
+        ("asterisk", f'"","{number}"\n'),
+        ("freeswitch", f'"","{number}"\n'),
+        ("fritzbox-csv", f"Typ;Datum;Name;Rufnummer;A;B;C\n1;{number};;{number};a;b;c\n"),
+        ("termux", f'[{{"phone_number": "{number}", "type": "{number}"}}]'),
+        ("sms-backup", f'<calls><call number="{number}" type="{number}"/></calls>'),
+        ("fritzbox-xml", f"<root><Call><Type>{number}</Type></Call></root>"),
+    ]
+    for name, text in spoilt:
+        with pytest.raises(InvalidData) as caught:
+            read_calls(text.encode(), name)
+        assert number[-10:] not in str(caught.value), name
+
+
+def test_reading_costs_no_heavy_import() -> None:
+    code = (
+        "import sys; import hushcall.formats.calls.contacts, hushcall.formats.calls.reading\n"
+        "print(sorted({'numpy', 'sqlite3', 'json', 'csv', 'defusedxml', 'xml.etree.ElementTree'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

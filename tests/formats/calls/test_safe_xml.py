@@ -1,0 +1,72 @@
+"""Documents that attack their reader: entities, outside references, depth, wrong encodings."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hushcall.errors import InvalidData
+from hushcall.formats.calls.reading import READERS
+from hushcall.formats.calls.safe_xml import records
+
+XML = pytest.mark.parametrize("name", ["sms-backup", "fritzbox-xml"])
+ROOTS = {"sms-backup": "calls", "fritzbox-xml": "root"}
+
+
+def read(name: str, prologue: str, body: str = "") -> None:
+    root = ROOTS[name]
+    READERS[name].read(f'<?xml version="1.0"?>{prologue}<{root}>{body}</{root}>'.encode())
+
+
+@XML
+def test_billion_laughs(name: str) -> None:
+    laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+    start = time.perf_counter()
+    with pytest.raises(InvalidData, match="have no DTD and no entities"):
+        read(name, f'<!DOCTYPE x [<!ENTITY l0 "lol">{laughs}]>', "<call>&l9;</call>")
+    assert time.perf_counter() - start < 1
+
+
+@XML
+def test_a_file_on_this_machine_is_not_read(name: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("TOP-SECRET")
+    with pytest.raises(InvalidData, match="have no DTD and no entities") as caught:
+        read(name, f'<!DOCTYPE x [<!ENTITY e SYSTEM "{secret.as_uri()}">]>', "<call>&e;</call>")
+    assert "TOP-SECRET" not in str(caught.value)
+
+
+@XML
+@pytest.mark.parametrize(
+    "prologue",
+    [
+        '<!DOCTYPE x SYSTEM "http://127.0.0.1:9/x.dtd">',
+        '<!DOCTYPE x PUBLIC "a" "http://127.0.0.1:9/x.dtd">',
+        '<!DOCTYPE x [<!ENTITY % p SYSTEM "http://127.0.0.1:9/p"> %p;]>',
+        "<!DOCTYPE x>",
+    ],
+)
+def test_no_dtd_of_any_kind(name: str, prologue: str) -> None:
+    with pytest.raises(InvalidData, match="have no DTD and no entities"):
+        read(name, prologue)
+
+
+@XML
+def test_unknown_entities_depth_and_encodings(name: str) -> None:
+    with pytest.raises(InvalidData, match="one complete XML document"):
+        read(name, "", "<call>&unknown;</call>")
+    with pytest.raises(InvalidData, match="nest at most 16 elements"):
+        read(name, "", "<a>" * 100_000)
+    for encoding in ("nonsense", "utf-7", "rot13", "utf-32"):
+        with pytest.raises(InvalidData, match="one complete XML document"):
+            READERS[name].read(f'<?xml version="1.0" encoding="{encoding}"?><{ROOTS[name]}/>'.encode())
+
+
+def test_another_document_is_refused_by_its_outermost_element() -> None:
+    with pytest.raises(InvalidData, match="have <calls> as its outermost element, got '<smses>'"):
+        READERS["sms-backup"].read(b"<smses count='0'></smses>")
+
+
+def test_only_records_right_under_the_root_count() -> None:
+    document = b"<calls><call a='1'><b>2</b><c/></call><other><call a='3'/></other><call/></calls>"
+    assert list(records("x", document, "calls", "call")) == [{"a": "1", "b": "2", "c": ""}, {}]

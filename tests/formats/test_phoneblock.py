@@ -1,0 +1,219 @@
+"""PhoneBlock's dialect, as its clients use it: full, then since N, then removals; checks by hash and prefix."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field, replace
+
+import pytest
+from defusedxml.ElementTree import fromstring
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from tests.lists import START, blocklists, sample
+
+from hushcall.blocklist import Blocklist, Entry
+from hushcall.errors import InvalidList, InvalidParameter
+from hushcall.formats.phoneblock import (
+    STEPS,
+    Change,
+    CheckIndex,
+    Format,
+    changes_between,
+    check_document,
+    document,
+    parse,
+    prefix_document,
+    sha1_of,
+    votes,
+)
+
+ENTRY = Entry("+12025550143", START, START + 86_400, 2, 118.2, 97.0, 140.1, 1e-9)
+
+
+@dataclass
+class Server:
+    """What a server does with the pure functions: it keeps some versions, and knows all numbers once listed."""
+
+    kept: dict[int, Blocklist]
+    once: set[str]
+    newest: int
+
+    def blocklist(self, since: int | None, fmt: Format) -> bytes:
+        new = self.kept[self.newest]
+        if since is None:
+            changes = changes_between(None, new)
+        elif since in self.kept:
+            changes = changes_between(self.kept[since], new)
+        else:
+            changes = changes_between(None, new, self.once)
+        return document(changes, new.version, fmt)[0]
+
+
+@dataclass
+class SpamBlocker:
+    """A client as the app is set up: it fetches, looks with its own patterns, and upserts or removes by votes."""
+
+    fmt: Format
+    database: dict[str, int] = field(default_factory=dict)
+    version: int | None = None
+
+    def sync(self, server: Server) -> None:
+        answer = server.blocklist(self.version, self.fmt)
+        if self.fmt == "json":
+            found = json.loads(answer)
+            rows, self.version = found["numbers"], int(found["version"])
+        else:
+            root = fromstring(answer)
+            rows, self.version = [dict(row.items()) for row in root.iter("phone-info")], int(root.get("version", ""))
+        for row in rows:
+            if int(row["votes"]) > 0:
+                assert re.fullmatch("D_POLL|G_FRAUD|E_ADVERTISING|F_GAMBLE|B_MISSED", row["rating"])
+                self.database[row["phone"]] = int(row["votes"])
+            else:
+                self.database.pop(row["phone"], None)
+
+    def is_spam(self, answer: bytes) -> str | None:
+        """The app's two patterns for the answer of a check: is it bad, and what kind."""
+        text = answer.decode()
+        if not re.search("(D_POLL|G_FRAUD|E_ADVERTISING|F_GAMBLE|B_MISSED)", text):
+            return None
+        category = re.search('"rating":"(.+?)"', text)
+        return category[1] if category else None
+
+
+@given(st.lists(blocklists(), min_size=1, max_size=6), st.data())
+def test_a_client_ends_with_exactly_the_current_list(made: list[Blocklist], data: st.DataObject) -> None:
+    versions = {i: replace(blocklist, version=i) for i, blocklist in enumerate(made, 1)}
+    server, clients = Server({}, set(), 0), [SpamBlocker("json"), SpamBlocker("xml")]
+    for number, blocklist in versions.items():
+        server.kept[number], server.newest = blocklist, number
+        server.once |= {entry.number for entry in blocklist.entries}
+        if data.draw(st.booleans()):
+            server.kept.pop(data.draw(st.sampled_from(sorted(server.kept))), None)  # an old version is forgotten
+            server.kept[number] = blocklist
+        for client in clients:
+            if number == len(made) or data.draw(st.booleans()):  # a phone may miss some days
+                client.sync(server)
+    current = {entry.number: votes(entry) for entry in made[-1].entries}
+    for client in clients:
+        assert client.database == current
+        assert client.version == len(made)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [(-5.0, 2), (0.0, 2), (3.4, 2), (3.6, 4), (9.4, 4), (9.6, 10), (19.0, 10), (20.0, 20), (99.0, 50), (1e9, 100)],
+)
+def test_votes_are_the_highest_step_reached(estimate: float, expected: int) -> None:
+    assert votes(replace(ENTRY, estimate=estimate)) == expected
+    assert expected in STEPS
+
+
+def test_documents_look_as_clients_expect() -> None:
+    changes = [Change("+12025550143", 100, 1000), Change("+12025550144", 0, 2000)]
+    data, media_type = document(changes, 42, "json")
+    assert media_type == "application/json"
+    assert data == (
+        b'{"numbers":[{"phone":"+12025550143","votes":100,"rating":"B_MISSED","lastActivity":1000},'
+        b'{"phone":"+12025550144","votes":0,"rating":"A_LEGITIMATE","lastActivity":2000}],"version":42}'
+    )
+    data, media_type = document(changes, 42, "xml")
+    assert media_type == "application/xml"
+    assert b'<phone-info phone="+12025550143" votes="100" rating="B_MISSED" lastActivity="1000"/>' in data
+    assert fromstring(data).get("version") == "42"
+
+
+def test_a_number_is_told_again_only_when_it_crosses_a_step() -> None:
+    old = sample()
+    grown = tuple(replace(entry, estimate=entry.estimate + 6) for entry in old.entries)
+    changes = changes_between(old, replace(old, version=13, entries=grown))
+    assert 0 < len(changes) < len(old.entries)
+    assert changes_between(old, replace(old, version=13)) == []
+    gone = changes_between(old, replace(old, version=13, entries=old.entries[1:]))
+    assert gone == [Change("+12025550140", 0, START * 1000)]
+
+
+@given(blocklists(), st.integers(0, 10**9))
+def test_json_is_read_back(blocklist: Blocklist, version: int) -> None:
+    changes = changes_between(blocklist, replace(blocklist, entries=blocklist.entries[::2]))
+    changes += changes_between(None, blocklist)
+    assert parse(document(changes, version, "json")[0]) == (changes, version)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"numbers":{},"version":1}',
+        b'{"numbers":[1],"version":1}',
+        b'{"numbers":[],"version":1.0}',
+        b'{"numbers":[],"version":true}',
+        b'{"numbers": [],"version":1}',
+        b'{"numbers":[{"phone":"911","votes":2,"rating":"B_MISSED","lastActivity":1}],"version":1}',
+        b'{"numbers":[{"phone":"+12025550143","votes":3,"rating":"B_MISSED","lastActivity":1}],"version":1}',
+        b'{"numbers":[{"phone":"+12025550143","votes":2,"rating":"G_FRAUD","lastActivity":1}],"version":1}',
+        b'{"numbers":[{"phone":"+12025550143","votes":2,"rating":"B_MISSED","lastActivity":NaN}],"version":1}',
+        b'{"numbers":' + b"[" * 100_000,
+    ],
+)
+def test_other_documents_are_refused(data: bytes) -> None:
+    with pytest.raises(InvalidList):
+        parse(data)
+
+
+def test_a_check_by_hash_says_what_the_app_looks_for() -> None:
+    index, app = CheckIndex(sample()), SpamBlocker("json")
+    listed = hashlib.sha1(b"+12025550143", usedforsecurity=False).hexdigest()
+    assert sha1_of("+12025550143") == listed.upper()
+    for spelling in (listed, listed.upper()):
+        entry = index.check(spelling)
+        assert entry is not None
+        assert entry.number == "+12025550143"
+        answer, media_type = check_document(entry, "json")
+        assert media_type == "application/json"
+        assert app.is_spam(answer) == "B_MISSED"
+        assert json.loads(answer)["phone"] == "+12025550143"
+        assert json.loads(answer)["lastUpdate"] == START * 1000
+    assert index.check(sha1_of("+12025550199")) is None
+    answer, _ = check_document(None, "json")
+    assert app.is_spam(answer) is None
+    assert json.loads(answer)["votes"] == 0
+
+
+def test_a_check_in_xml_has_the_same_fields() -> None:
+    for entry in (ENTRY, None):
+        plain = json.loads(check_document(entry, "json")[0])
+        root = fromstring(check_document(entry, "xml")[0])
+        assert root.tag == "phone-info"
+        shown = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in plain.items()}
+        assert dict(root.items()) == shown
+
+
+@given(blocklists(), st.integers(4, 40), st.data())
+def test_a_check_by_prefix_finds_all_and_only_those(blocklist: Blocklist, length: int, data: st.DataObject) -> None:
+    index = CheckIndex(blocklist)
+    hashes = {sha1_of(entry.number): entry.number for entry in blocklist.entries}
+    start = data.draw(st.sampled_from([*hashes, "0" * 40, "F" * 40]))[:length]
+    found = index.prefix(start.lower())
+    assert {entry.number for entry in found} == {number for sha1, number in hashes.items() if sha1.startswith(start)}
+    answer = json.loads(prefix_document(found, "json")[0])
+    assert [row["phone"] for row in answer["numbers"]] == [entry.number for entry in found]
+    assert answer["range10"] == answer["range100"] == []
+    assert len(list(fromstring(prefix_document(found, "xml")[0]))) == len(found)
+
+
+@given(st.text(max_size=45))
+@example("A" * 41)
+@example("ABC")
+@example("ABCD\n")
+def test_what_is_no_hash_is_refused(text: str) -> None:
+    assume(not re.fullmatch("[0-9A-Fa-f]{4,40}", text))
+    index = CheckIndex(sample())
+    with pytest.raises(InvalidParameter, match="be 4 to 40 hex digits"):
+        index.prefix(text)
+    with pytest.raises(InvalidParameter, match="be 40 hex digits"):
+        index.check(text)
+    with pytest.raises(InvalidParameter, match="be 40 hex digits"):
+        index.check("ABCD")

@@ -1,0 +1,337 @@
+"""The protocol of a phone, round by round: order of steps, limits, and servers that lie."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.phone.fake_server import DAY, START, FakeServer, FakeService
+
+from hushcall.errors import Refused, Unreachable
+from hushcall.formats.calls.call import Call, CallKind
+from hushcall.numbers import NANP
+from hushcall.phone import diary, ledger, unknown
+from hushcall.phone.ledger import Limits
+from hushcall.phone.phone import Outcome, Phone
+from hushcall.phone.store import Store
+from hushcall.privacy.coins import seeded
+from hushcall.report.hashing import derive
+from hushcall.report.parameters import to_plain
+from hushcall.report.subspace import Subspace, WholeNumber
+
+NUMBER = "+12025550143"
+HALF = DAY // 2
+
+
+@dataclass
+class World:
+    """A clock, a service and one phone."""
+
+    now: float = START
+    coins: bytes = b"world"
+
+    def __post_init__(self) -> None:
+        self.service = FakeService(lambda: self.now)
+        self.store = Store.in_memory()
+        self.phone = Phone(self.store, FakeServer(self.service), coins=seeded(self.coins), clock=lambda: self.now)
+
+    def calls(self, *numbers: str) -> None:
+        self.phone.ingest([Call(number, int(self.now), CallKind.MISSED) for number in numbers])
+
+    def day(self, day: int, *, hurry: bool = True) -> list[Outcome]:
+        """One whole day: the phone runs twice, once in each phase."""
+        found = []
+        for moment in (0, HALF):
+            self.now = START + day * DAY + moment
+            found.append(self.phone.report(hurry=hurry))
+        return found
+
+    def bytes_sent(self) -> list[bytes]:
+        return list(self.service.reports.values())
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def row_of(world: World, round_: int) -> diary.Row:
+    row = diary.find(world.store, "fake://server", round_)
+    assert row is not None
+    return row
+
+
+def test_a_round_announces_then_reports_the_number_that_called(world: World) -> None:
+    world.calls(NUMBER)
+    first, second = world.day(0)
+    assert (first.action, second.action) == ("announced", "sent")
+    bucket, ticket = world.service.tickets[1, 1]
+    assert bucket == 202
+    (report,) = world.bytes_sent()
+    public = derive("report", bytes.fromhex(world.service.document()["seed"]), bytes.fromhex(ticket))
+    # The same coins again: two draws for the moments, one for the choice, one for the dummy, one for the report.
+    coins = seeded(b"world")
+    for size in (16, 8, 16):
+        coins(size)
+    assert report == Subspace(4.0, 7).privatise(5550143, public, coins)
+    assert [(s.round, s.epsilon, s.mechanism) for s in ledger.spends(world.store)] == [(1, Fraction(4), "subspace")]
+    assert world.store.row("SELECT number, at FROM reported") == (NUMBER, START + HALF)
+
+
+def test_a_finished_round_is_left_alone(world: World) -> None:
+    world.day(0)
+    before = len(world.service.requests)
+    assert world.phone.report(hurry=True).action == "done"
+    assert [r.method for r in world.service.requests[before:]] == ["GET"]
+
+
+def test_without_hurry_it_waits_for_the_moments_it_drew_and_keeps_them(world: World) -> None:
+    first = world.phone.report()
+    row = row_of(world, 1)
+    assert first.action == "waiting"
+    assert first.next_at == row.announce_at
+    world.now = row.announce_at - 1
+    assert world.phone.report().action == "waiting"
+    assert row_of(world, 1) == row
+    world.now = row.announce_at
+    assert world.phone.report().action == "announced"
+    world.now = row.report_at - 1
+    assert world.phone.report().action == "waiting"
+    assert not ledger.spends(world.store)
+    world.now = row.report_at
+    assert world.phone.report().action == "sent"
+
+
+def test_times_are_the_servers_even_if_the_phones_clock_is_hours_off(world: World) -> None:
+    world.phone.clock = lambda: world.now + 5 * 3600
+    waiting = world.phone.report()
+    row = row_of(world, 1)
+    assert waiting.next_at == row.announce_at + 5 * 3600
+    world.now = row.announce_at
+    assert world.phone.report().action == "announced"
+
+
+def test_a_skipped_bucket_costs_nothing_and_the_number_waits(world: World) -> None:
+    world.service.skip = frozenset({202})
+    world.calls(NUMBER)
+    assert world.day(0)[1].action == "skipped"
+    assert not ledger.spends(world.store)
+    assert unknown.buffered(world.store, int(world.now), 7, 2) == [NUMBER]
+    world.service.skip = frozenset()
+    assert world.day(1)[1].action == "sent"
+    assert world.store.row("SELECT number FROM reported") == (NUMBER,)
+
+
+def test_a_dummy_takes_the_same_coins_and_is_not_remembered_as_reported() -> None:
+    quiet, busy = World(), World()
+    busy.calls(NUMBER)
+    for world in (quiet, busy):
+        world.day(0)
+    assert isinstance(quiet.phone.coins, seeded)
+    assert isinstance(busy.phone.coins, seeded)
+    assert quiet.phone.coins.reads == busy.phone.coins.reads
+    assert row_of(quiet, 1).dummy
+    assert not row_of(busy, 1).dummy
+    assert quiet.store.rows("SELECT * FROM reported") == []
+    assert ledger.spent(quiet.store) == ledger.spent(busy.store) == 4
+
+
+def test_whole_number_rounds_announce_bucket_0(world: World) -> None:
+    world.service.mechanism = "whole-number"
+    world.calls(NUMBER)
+    assert world.day(0)[1].action == "sent"
+    assert world.service.tickets[1, 1][0] == 0
+    assert WholeNumber(4.0, 7).parse(world.bytes_sent()[0]) < 128
+
+
+def test_a_lost_answer_is_retried_with_the_same_bytes(world: World) -> None:
+    server = world.phone.server
+    assert isinstance(server, FakeServer)
+    send, fails = server.send, [True, True]
+
+    def flaky(round_: int, ticket: str, report: bytes) -> None:
+        send(round_, ticket, report)
+        if fails and fails.pop():
+            raise Unreachable("the answer was lost")
+
+    server.send = flaky  # type: ignore[method-assign]
+    world.phone.report(hurry=True)
+    world.now += HALF
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            world.phone.report(hurry=True)
+    assert world.phone.report(hurry=True).action == "sent"
+    assert [len(offered) for offered in world.service.offered.values()] == [1]
+    assert ledger.spent(world.store) == 4
+
+
+def test_too_late_to_send_stays_spent_and_is_closed(world: World) -> None:
+    world.calls(NUMBER)
+    world.phone.report(hurry=True)
+    world.now += HALF
+    world.service.problems = [Refused("busy", 503, "full")]
+    with pytest.raises(Refused, match="busy"):
+        world.phone.report(hurry=True)
+    assert row_of(world, 1).state == diary.RECORDED
+    world.now = START + DAY
+    world.phone.report(hurry=True)
+    assert row_of(world, 1).state == diary.CLOSED
+    assert ledger.spent(world.store) == 4
+    assert unknown.buffered(world.store, int(world.now), 7, 2) == []  # the server may have it all the same
+
+
+@pytest.mark.parametrize("problem", ["wrong-phase", "unknown-ticket", "different-report", "malformed-report"])
+def test_a_final_refusal_ends_the_round(world: World, problem: str) -> None:
+    world.phone.report(hurry=True)
+    world.now += HALF
+    world.service.problems = [Refused(problem, 409, "no")]
+    assert world.phone.report(hurry=True).action == "closed"
+    assert world.phone.report(hurry=True).action == "done"
+    assert world.service.reports == {}
+
+
+@pytest.mark.parametrize("problem", ["revoked", "unknown-token", "busy", "too-many"])
+def test_a_refusal_that_may_pass_changes_nothing(world: World, problem: str) -> None:
+    world.service.problems = [Refused(problem, 403, "no")]
+    with pytest.raises(Refused):
+        world.phone.report(hurry=True)
+    assert row_of(world, 1).state == diary.PLANNED
+    assert world.phone.report(hurry=True).action == "announced"
+
+
+def test_missing_the_announcing_means_no_part_in_the_round(world: World) -> None:
+    world.phone.report()
+    world.now = START + HALF
+    assert world.phone.report().action == "done"
+    assert row_of(world, 1).state == diary.SKIPPED
+    late = World(now=START + HALF)
+    assert late.phone.report().action == "idle"
+    assert late.store.rows("SELECT * FROM rounds") == []
+
+
+def test_no_round_yet_is_no_error(world: World) -> None:
+    def none() -> Any:
+        raise Refused("no-round", 404, "none yet")
+
+    world.phone.server.current_round = none  # type: ignore[method-assign]
+    assert world.phone.report().action == "idle"
+
+
+@given(st.lists(st.sampled_from(["seed", "epsilon", "bits", "state"]), max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_a_round_announced_again_with_other_terms_gets_no_second_report(changes: list[str]) -> None:
+    world = World()
+    world.day(0)
+    for change in changes:
+        match change:
+            case "seed":
+                world.service.changes["seed"] = derive("other").hex()
+            case "epsilon":
+                world.service.epsilon = 3.0
+            case "bits":
+                world.service.parameters = to_plain(Subspace(4.0, 9))
+            case "state":
+                world.service.state = "announcing" if world.service.state != "announcing" else "collecting"
+        world.service.round = 1
+        assert world.phone.report(hurry=True).action == "done"
+    assert ledger.spent(world.store) == 4
+    assert {len(offered) for offered in world.service.offered.values()} == {1}
+
+
+def test_the_owner_limits_the_cost_of_a_report_before_and_after_the_announcement(world: World) -> None:
+    world.service.epsilon = 8.0
+    assert "owner allows 4" in world.phone.report(hurry=True).words
+    assert world.service.tickets == {}
+    world.service.epsilon = 4.0
+    world.phone.report(hurry=True)
+    world.now += HALF
+    world.service.parameters = to_plain(Subspace(8.0, 7))
+    assert world.phone.report(hurry=True).action == "skipped"
+    assert not ledger.spends(world.store)
+
+
+BAD: list[dict[str, Any]] = [
+    {},
+    {"mechanism": "subspace"},
+    {"mechanism": "nonsense", "epsilon": 1.0},
+    {"mechanism": "subspace", "epsilon": -1.0, "bits": 7, "item_bits": 24},
+    {"mechanism": "subspace", "epsilon": 4.0, "bits": 7, "item_bits": 3},
+    {"mechanism": "subspace", "epsilon": "4", "bits": 7, "item_bits": 24},
+]
+
+
+@pytest.mark.parametrize("parameters", BAD, ids=lambda value: json.dumps(value)[:40])
+def test_parameters_that_do_not_hold_cost_nothing(world: World, parameters: dict[str, Any]) -> None:
+    world.calls(NUMBER)
+    world.phone.report(hurry=True)
+    world.now += HALF
+    world.service.parameters = parameters or {"mechanism": None}
+    assert world.phone.report(hurry=True).action == "skipped"
+    assert not ledger.spends(world.store)
+    assert world.service.offered == {}
+
+
+def test_a_hard_stop_at_a_cap_neither_announces_nor_reports(world: World) -> None:
+    Limits(window=Fraction(8), life=Fraction(100)).save(world.store)
+    for day in range(2):
+        assert world.day(day)[1].action == "sent"
+    stopped = world.day(2)[0]
+    assert stopped.action == "stopped"
+    assert "8 of 8" in stopped.words
+    assert len(world.service.tickets) == 2
+    assert world.day(8)[1].action == "sent"  # the window has moved on
+
+
+def test_a_server_that_hurries_gets_one_round_a_day(world: World) -> None:
+    for number in range(1, 6):
+        world.service.round = number
+        world.service.state = "announcing"
+        world.phone.report(hurry=True)
+        world.service.state = "collecting"
+        world.phone.report(hurry=True)
+    assert len(world.service.reports) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "limits"),
+    [
+        (lambda s: s.changes.update(plan="elsewhere-2026"), Limits()),
+        (lambda s: None, Limits(area_in_clear=False)),
+    ],
+)
+def test_another_plan_or_an_area_code_in_the_clear_needs_consent(
+    world: World, change: Callable[[FakeService], None], limits: Limits
+) -> None:
+    change(world.service)
+    limits.save(world.store)
+    assert world.phone.report(hurry=True).action == "stopped"
+    assert world.service.tickets == {}
+
+
+def test_sixty_days_keep_every_promise() -> None:
+    """Caps are never exceeded, and no number is reported twice within the window; the window is really used."""
+    world = World(coins=b"sixty days")
+    Limits(window=Fraction(20), life=Fraction(120)).save(world.store)
+    pool = [str(NANP.number(202, 5_550_100 + i)) for i in range(12)]
+    dice = seeded(b"who calls")
+    history: dict[str, list[int]] = {}
+    for day in range(60):
+        world.now = START + day * DAY
+        world.calls(*(number for number in pool if dice(1)[0] < 90))
+        before = dict(world.store.rows("SELECT number, seq FROM reported"))
+        world.day(day)
+        after = dict(world.store.rows("SELECT number, seq FROM reported"))
+        for number in {n for n in after if after[n] != before.get(n)}:
+            history.setdefault(number, []).append(day)
+        assert ledger.spent(world.store, int(world.now) - 7 * DAY) <= 20
+        assert ledger.spent(world.store) <= 120
+    assert ledger.spent(world.store) == 120  # thirty reports, then the stop for life
+    assert len(world.service.reports) == 30
+    gaps = [b - a for days in history.values() for a, b in pairwise(days)]
+    assert gaps
+    assert min(gaps) >= 7

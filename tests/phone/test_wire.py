@@ -1,0 +1,110 @@
+"""A day with nothing to say looks like any other: the same requests, sizes and times."""
+
+import math
+from bisect import bisect
+from collections import Counter
+from heapq import heappop, heappush
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.phone.fake_server import DAY, START, FakeServer, FakeService, Request
+
+from hushcall.formats.calls.call import Call, CallKind
+from hushcall.numbers import NANP
+from hushcall.phone import schedule
+from hushcall.phone.phone import Phone
+from hushcall.phone.round_info import RoundInfo
+from hushcall.phone.store import Store
+from hushcall.privacy.coins import seeded
+
+PHONES = 400
+FALSE_ALARM = 1e-6
+"""The chance that two samples of one distribution are told apart, had the coins been drawn afresh."""
+
+
+def ks_distance(first: list[int], second: list[int]) -> float:
+    """Two-sample Kolmogorov-Smirnov: the largest gap between the two distribution functions."""
+    one, two = sorted(first), sorted(second)
+    return max(abs(bisect(one, at) / len(one) - bisect(two, at) / len(two)) for at in {*one, *two})
+
+
+def ks_threshold(first: int, second: int) -> float:
+    """The distance that samples of these sizes exceed with probability FALSE_ALARM (Smirnov's bound)."""
+    return math.sqrt(-math.log(FALSE_ALARM / 2) / 2 * (first + second) / (first * second))
+
+
+def day_of(phones: int, label: str, calls: int) -> list[Request]:
+    """What an eavesdropper sees of one day of so many phones, each with this many unknown callers."""
+    now = [START]
+    service = FakeService(lambda: now[0], mechanism="whole-number")
+    crowd = []
+    for device in range(phones):
+        coins = seeded(f"{label} {device}".encode())
+        phone = Phone(Store.in_memory(), FakeServer(service, device), coins=coins, clock=lambda: now[0])
+        numbers = [str(NANP.number(202, 5_550_100 + device % 50 + i)) for i in range(calls)]
+        phone.ingest([Call(number, START - 60, CallKind.MISSED) for number in numbers])
+        crowd.append(phone)
+    agenda = [(START, device) for device in range(phones)]
+    while agenda:  # every phone runs when it said that it should run again
+        now[0], device = heappop(agenda)
+        following = crowd[device].report().next_at
+        if following is not None and following < START + DAY:
+            heappush(agenda, (following, device))
+    for phone in crowd:
+        phone.store.close()
+    return service.requests
+
+
+def shapes(requests: list[Request]) -> Counter[tuple[tuple[str, str, int], ...]]:
+    """How many phones made which sequence of requests."""
+    by_device: dict[int, list[tuple[str, str, int]]] = {}
+    for request in requests:
+        by_device.setdefault(request.device, []).append((request.method, request.path, request.size))
+    return Counter(tuple(made) for made in by_device.values())
+
+
+def times(requests: list[Request], method: str) -> list[int]:
+    return [request.at - START for request in requests if request.method == method]
+
+
+def test_nothing_to_say_cannot_be_told_from_something_to_say() -> None:
+    quiet, busy = day_of(PHONES, "quiet", 0), day_of(PHONES, "busy", 3)
+    assert shapes(quiet) == shapes(busy)
+    assert len(shapes(quiet)) == 1  # one sequence of requests, one size each, for all 800 phones
+    for method in ("POST", "PUT"):
+        first, second = times(quiet, method), times(busy, method)
+        assert len(first) == len(second) == PHONES
+        assert ks_distance(first, second) < ks_threshold(PHONES, PHONES)
+        # The test has teeth: phones that spoke in the first 60 % of their window would be noticed.
+        start = min(first)
+        hasty = [start + (at - start) * 6 // 10 for at in second]
+        assert ks_distance(first, hasty) > ks_threshold(PHONES, PHONES)
+
+
+def test_moments_are_uniform_over_the_window() -> None:
+    """Against the exact law (a one-sample test), with the same false-alarm rate."""
+    drawn = [schedule.draw(info(START), seeded(str(i).encode())) for i in range(2000)]
+    for found, start, end in (
+        ([m.announce_at for m in drawn], START, START + DAY // 2 - 3600),
+        ([m.report_at for m in drawn], START + DAY // 2, START + DAY - 3600),
+    ):
+        assert start <= min(found)
+        assert max(found) < end
+        ranked = [(at - start) / (end - start) for at in sorted(found)]
+        distance = max(abs(value - place / len(ranked)) for place, value in enumerate(ranked))
+        assert distance < math.sqrt(-math.log(FALSE_ALARM / 2) / 2 / len(ranked)) + 1 / len(ranked)
+
+
+def info(now: int, length: int = DAY) -> RoundInfo:
+    half = START + length // 2
+    return RoundInfo(1, "announcing", START, half, START + length, now, bytes(32), NANP.name, 7, "subspace", 4.0, None)
+
+
+@given(st.integers(0, DAY), st.integers(0, 3 * DAY), st.binary(max_size=8))
+def test_moments_lie_in_what_is_left_of_the_window(late: int, length: int, seed: bytes) -> None:
+    round_ = info(START + late, length)
+    found = schedule.draw(round_, seeded(seed))
+    assert found.announce_at >= round_.server_time
+    if round_.server_time < round_.collects - min((round_.collects - round_.opens) // 10, 3600):
+        assert found.announce_at < round_.collects
+    assert round_.collects <= found.report_at <= round_.closes
