@@ -10,6 +10,8 @@ import pytest
 from tests.lists import sample
 
 from hushcall.formats.blocklists import WRITERS
+from hushcall.phone.lookup import LIST_FILE
+from hushcall.phone.store import LISTS
 
 EXPORT = """
 import sys, typer
@@ -69,6 +71,14 @@ def test_as_json(source: Path, tmp_path: Path) -> None:
     }
 
 
+def test_by_default_the_list_that_the_phone_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUSHCALL_HOME", str(tmp_path))
+    assert b"--list must name a blocklist.jsonl" in run("--to", "plain", code=1).stderr
+    (tmp_path / LISTS).mkdir()
+    (tmp_path / LISTS / LIST_FILE).write_bytes(sample().to_bytes())
+    assert run("--to", "plain").stdout == WRITERS["plain"].write(sample())
+
+
 def test_the_names() -> None:
     rows = json.loads(run("--names", "--json").stdout)["exports"]
     assert [row["name"] for row in rows] == list(WRITERS)
@@ -81,7 +91,6 @@ def test_errors_say_what_to_do(source: Path, tmp_path: Path) -> None:
         return run(*arguments, code=1, given=given).stderr.decode()
 
     assert "--to must name one of spamblocker" in error("--list", source)
-    assert "--list must name a blocklist.jsonl" in error("--to", "ios")
     assert "export must be one of spamblocker" in error("--to", "winamp", "--list", source)
     assert "can be read (No such file or directory)" in error("--to", "ios", "--list", tmp_path / "none")
     assert "can be written" in error("--to", "ios", "--list", source, "--out", tmp_path)

@@ -1,6 +1,7 @@
 """A phone that dies anywhere and starts again: never two reports for a round, never an unrecorded spend."""
 
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -70,12 +71,13 @@ class FaultyServer(FakeServer):
         self.fault()
 
 
-def crash_at(point: int, folder: Path) -> bool:
+def crash_at(point: int, folder: Path, empty: Path) -> bool:
     """Run a round with one crash at this point, and again until it is done; whether the point exists."""
     now = [START]
     service = FakeService(lambda: now[0])
     fault = Countdown(point)
-    Store.open(folder).close()
+    folder.mkdir()
+    shutil.copy(empty, folder / FILE)
 
     def alive() -> Phone:
         server = FaultyServer(service)
@@ -117,8 +119,9 @@ def crash_at(point: int, folder: Path) -> bool:
 
 
 def test_a_crash_at_every_statement_and_request(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
     point = 1
-    while crash_at(point, tmp_path / str(point)):
+    while crash_at(point, tmp_path / str(point), tmp_path / FILE):
         point += 1
     assert point > 60  # every statement and request of a round, before and after
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
 import subprocess
 import sys
@@ -346,8 +347,16 @@ def test_a_list_of_an_unknown_format_does_not_replace_one_that_works(client: Lis
 
 def test_a_folder_that_cannot_be_made_is_named(server: ListServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
+    root = server.files["metadata/1.root.json"]
     with pytest.raises(InvalidParameter, match="folder must be writable"):
+        ListClient(tmp_path / "file" / "lists", server.url, root).sync()
+    with pytest.raises(InvalidParameter, match="folder must be readable"):
         ListClient(tmp_path / "file" / "lists", server.url).sync()
+
+
+def test_the_error_survives_a_process_border() -> None:
+    twin = pickle.loads(pickle.dumps(UntrustedList("it is old")))  # noqa: S301
+    assert (twin.why, str(twin)) == ("it is old", "the server's list cannot be trusted: it is old")
 
 
 def test_the_state_tells_when_the_list_was_synced_and_expires(client: ListClient, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hushcall.cli import (
     experiment,
     export,
     keys,
+    phone,
     plan,
     prove,
     round_commands,
@@ -35,6 +36,7 @@ app.add_typer(round_commands.rounds, name="round")
 app.add_typer(admin.admin, name="admin")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(config.config, name="config")
+app.add_typer(phone.phone, name="phone")
 app.command("export")(export.export)
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)

@@ -19,7 +19,8 @@ STANDARD = "-"
 def export(
     to: Annotated[str | None, typer.Option(help="For which app: --names lists them.")] = None,
     source: Annotated[
-        str | None, typer.Option("--list", metavar="FILE|-", help="A blocklist.jsonl; - is standard input.")
+        str | None,
+        typer.Option("--list", metavar="FILE|-", help="A blocklist.jsonl; - is standard input. Default: the phone's."),
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write; - is standard output.")] = STANDARD,
     names: Annotated[bool, typer.Option("--names", help="List the apps, and stop.")] = False,
@@ -30,6 +31,8 @@ def export(
     [bold]Examples[/bold]
 
       hushcall export --names
+
+      hushcall export --to yacb --out yacb.csv
 
       hushcall export --to asterisk --list blocklist.jsonl --out blacklist.txt
 
@@ -43,12 +46,10 @@ def export(
         return
     if to is None:
         raise InvalidParameter("--to", f"name one of {', '.join(WRITERS)}", to)
-    if source is None:
-        raise InvalidParameter("--list", "name a blocklist.jsonl, or be - for standard input", source)
     if json and out == STANDARD:
         raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
     writer = writer_named(to)
-    blocklist = Blocklist.from_bytes(_read(source))
+    blocklist = Blocklist.from_bytes(_synced() if source is None else _read(source))
     data = writer.write(blocklist)
     if out == STANDARD:
         sys.stdout.buffer.write(data)
@@ -78,6 +79,17 @@ def write_atomically(path: Path, data: bytes) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise InvalidData("--out", f"be a file that can be written ({error.strerror})", str(path)) from None
+
+
+def _synced() -> bytes:
+    """The list that this phone fetched and verified last."""
+    from hushcall.phone.lookup import LIST_FILE  # noqa: PLC0415
+    from hushcall.phone.store import LISTS, default_home  # noqa: PLC0415
+
+    path = default_home() / LISTS / LIST_FILE
+    if not path.exists():
+        raise InvalidParameter("--list", "name a blocklist.jsonl, or be -, where no phone has synced", str(path))
+    return _read(str(path))
 
 
 def _read(source: str) -> bytes:

@@ -125,7 +125,12 @@ def _version(data: bytes) -> int | None:
 
 
 def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.exists() else None
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidParameter("folder", f"be readable ({error.strerror})", str(path)) from error
 
 
 def _replace(path: Path, data: bytes) -> None:

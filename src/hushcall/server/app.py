@@ -15,6 +15,7 @@ from hushcall import __version__
 from hushcall.errors import HushcallError
 from hushcall.server import metrics
 from hushcall.server.committing import GroupCommit
+from hushcall.server.fast_path import FastPath
 from hushcall.server.intake import Intake
 from hushcall.server.middleware import Border
 from hushcall.server.problems import Problem
@@ -66,6 +67,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
     app.add_exception_handler(HushcallError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
+    app.add_middleware(FastPath)
     app.add_middleware(Border, max_body=settings.intake.max_body, access_log=settings.server.access_log)
     return app
 

@@ -88,7 +88,7 @@ def publish(
     lifetimes: Lifetimes = DEFAULT_LIFETIMES,
 ) -> Changes:
     """Make these the targets, all of them. The same targets again change nothing but what :func:`refresh` would."""
-    infos = {path: _target_info(path, data) for path, data in sorted(targets.items())}
+    infos = {path: _target_info(path, data) for path, data in targets.items()}
     changes = _Desk(files, layout.read_root(files), ring, now, lifetimes).settle(infos)
     for path, info in infos.items():
         place = layout.place_of(info)

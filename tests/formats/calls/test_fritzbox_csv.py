@@ -24,12 +24,13 @@ def test_a_three_is_rejected_only_beside_a_four() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "sep=;\nType;Date;Name;Telephone number;Extension;Telephone Number;Duration\n2;01.03.24 10:11;;2025550143;a;b;0:00\n",
+        "sep=;\nType;Date;Name;Telephone number;Extension;Own;Duration\n2;01.03.24 10:11;;2025550143;a;b;0:00\n",
         "sep=\t\nTyp\tDatum\tName\tRufnummer\tA\tB\tC\tD\n2\t01.03.24 10:11\t\t2025550143\t\ta\tb\t0:00\n",
+        "Typ;Datum;Name;Rufnummer;A;B;C\n2;01.03.24 10:11;;2025550143;a;b;0:00;\n",
         "Typ;Datum;Name;Rufnummer;A;B;C;\n2;01.03.24 10:11;;2025550143;a;b;0:00;\n",
         "\r\nsep=;\r\n\r\nTyp;Datum;Name;Rufnummer;A;B;C\r\n\r\n2;01.03.24 10:11;;2025550143;a;b;0:00\r\n\r\n",
     ],
-    ids=["English", "tabs", "a separator at the end", "blank lines"],
+    ids=["English", "tabs", "a separator at the end", "and in the header too", "blank lines"],
 )
 def test_layouts(text: str) -> None:
     result = read_calls(text.encode())

@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,13 @@ def test_a_schema_that_is_no_text_is_damage() -> None:
     data = records("('2025550143', 0, 0, 1)")
     with pytest.raises(InvalidData, match="undamaged SQLite database"):
         IOS.read(data.replace(b"(ZADDRESS, ZDATE", b"\xc7ZADDRESS, ZDATE"))
+
+
+def test_a_record_that_claims_an_absurd_size_is_damage() -> None:
+    data = (Path(__file__).parent / "samples" / "CallHistory.storedata").read_bytes()
+    size = data.index(b"tableZ_METADATA") - 9  # found by fuzzing: SQLite runs out of memory over this one
+    with pytest.raises(InvalidData, match="undamaged SQLite database"):
+        IOS.read(data[:size] + b"\xff" * 17 + data[size + 17 :])
 
 
 @pytest.mark.parametrize("cut", [16, 20, 99, 100, 600, 5000])

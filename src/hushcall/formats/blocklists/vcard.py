@@ -20,10 +20,7 @@ _TEL = re.compile(r"TEL;TYPE=VOICE:(\+[0-9]+)")
 
 
 def cards(blocklist: Blocklist) -> Iterator[tuple[str, bytes]]:
-    """Each contact's UID and its card: what a CardDAV server serves one by one.
-
-    A UID is made of the contact's first number, so a card whose numbers stay keeps its bytes but for ``REV``.
-    """
+    """Each contact's UID (made of its first number) and its card: what a CardDAV server serves one by one."""
     for name, numbers in ninefold(blocklist):
         uid = f"{MARK}-{numbers[0][1:]}"
         head = ["BEGIN:VCARD", "VERSION:3.0", f"UID:{uid}", f"FN:{name}", f"N:{name};;;;", f"CATEGORIES:{MARK}"]

@@ -60,4 +60,5 @@ ADB = LogReader(
     parse=_parse,
     render=_render,
     kinds=frozenset(CallKind),
+    closed=False,
 )

@@ -28,8 +28,8 @@ def _split(data: bytes) -> Iterator[Row]:
     at, header = next(((at, found) for at, line in enumerate(text[:3]) if (found := _HEADER.match(line))), (0, None))
     if header is None:
         raise InvalidData(f"{_TITLE} file", "have a header Typ;Datum;Name;Rufnummer;… on top", f"{len(data)} bytes")
-    width = len(text[at].rstrip(header[1]).split(header[1]))
-    rows = [_fold(line.split(header[1]), width) for line in text[at + 1 :]]
+    titles, *table = (line.removesuffix(header[1]).split(header[1]) for line in text[at:])
+    rows = [_fold(row, len(titles)) for row in table]
     meaning = _meaning({row[0] for row in rows})
     yield from ((row, meaning) for row in rows)
 

@@ -36,7 +36,8 @@ def _split(data: bytes) -> Iterator[tuple[Any, ...]]:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield from _rows(database)
-    except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError):  # the last from SQLite's own messages
+    # The last two: SQLite's message may quote damaged text, and a damaged record may claim any size.
+    except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError, MemoryError):
         raise InvalidData(f"{_TITLE} file", "be an undamaged SQLite database", f"{len(data)} bytes") from None
 
 

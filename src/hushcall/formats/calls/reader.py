@@ -106,6 +106,7 @@ class LogReader(Reader):
     """A log that grows: ``parse`` makes a call of a line, or ``None`` of a line that is none."""
 
     parse: Callable[[str, tzinfo], Call | None]
+    closed: bool = True  # whether a line shows by itself that it is complete
 
     def _read(self, data: bytes, zone: tzinfo, chunk: bool, tally: _Tally) -> int:
         if is_utf_16(data):  # made by a redirection of output, so nobody follows it
@@ -127,9 +128,11 @@ class LogReader(Reader):
         """Read a last line without its end if it is complete; one that is still being written is not malformed."""
         try:
             self._line(tail, zone)
+            complete = self.closed
         except InvalidData:
-            if tally.understood or tally.malformed:
-                return False  # but a file of nothing else must not pass for an empty one
+            complete = False
+        if not complete and (tally.understood or tally.malformed):
+            return False  # but a file of nothing else must not pass for an empty one
         tally.take(self._line, tail, zone)
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Annotated, Any, Literal
 
@@ -11,11 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hushcall.blocklist import iso
-from hushcall.server import metrics, rounds
-from hushcall.server.intake import TICKET_BYTES, Announce, Upload
+from hushcall.server import fast_path, rounds
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.service import Service
-from hushcall.server.tokens import token_hash
 
 router = APIRouter(prefix="/v1", tags=["phones"])
 RoundId = Annotated[int, Path(ge=1, le=1 << 31, description="a round's number")]
@@ -91,10 +88,7 @@ def service_of(request: Request) -> Service:
 
 def bearer(request: Request) -> str:
     """The token that came with a request."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token or len(token) > 200:
-        raise Problem("unknown-token", "There is no bearer token in the request.")
-    return token
+    return fast_path.token_in(request.headers.get("authorization", ""))
 
 
 @router.post(
@@ -170,21 +164,9 @@ def current(request: Request) -> Response:
 )
 async def announce(request: Request, number: RoundId) -> Response:
     """Idempotent: the same bucket again gives the same ticket, another bucket is refused."""
-    token = token_hash(bearer(request))
-    request.app.state.limiter.check(token)
-    answer = await request.app.state.commits.submit(Announce(token, number, _bucket(await request.body())))
-    metrics.ACCEPTED.labels("announcement").inc()
+    header = request.headers.get("authorization", "")
+    answer = await fast_path.announce(request.app.state, header, number, await request.body())
     return JSONResponse(answer.body, answer.status)
-
-
-def _bucket(body: bytes) -> int:
-    try:
-        bucket = json.loads(body)["bucket"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise Problem("bad-request", 'The body must be {"bucket": an area code, or 0}.') from None
-    if type(bucket) is not int or not 0 <= bucket <= 999:
-        raise Problem("bad-request", "bucket must be a whole number from 0 to 999.")
-    return bucket
 
 
 @router.put(
@@ -223,14 +205,6 @@ async def report(
     request: Request, number: RoundId, ticket: Annotated[str, Path(description="32 hexadecimal digits")]
 ) -> Response:
     """Raw bytes, as ``docs/protocol.md`` lays them out. Idempotent; answered only when they are on disk."""
-    token = token_hash(bearer(request))
-    request.app.state.limiter.check(token)
-    try:
-        name = bytes.fromhex(ticket)
-    except ValueError:
-        name = b""
-    if len(name) != TICKET_BYTES:
-        raise Problem("unknown-ticket")
-    answer = await request.app.state.commits.submit(Upload(token, number, name, await request.body()))
-    metrics.ACCEPTED.labels("report").inc()
+    header = request.headers.get("authorization", "")
+    answer = await fast_path.report(request.app.state, header, number, ticket, await request.body())
     return Response(status_code=answer.status)

@@ -1,0 +1,96 @@
+"""The books: exact sums, hard stops, and a guarantee that says what it is."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.phone import ledger
+from hushcall.phone.ledger import DAY, Limits, Spend
+from hushcall.phone.store import Store
+
+NOW = 20_000 * DAY
+
+
+def spend(store: Store, seq: int, epsilon: Fraction, at: int = NOW, mechanism: str = "subspace") -> None:
+    ledger.record(store, seq, Spend(seq, at, epsilon, mechanism, ledger.REPORT, "s"))
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 20), st.integers(0, 30)), max_size=20), st.floats(0.1, 12))
+@settings(max_examples=60, deadline=None)
+def test_sums_are_exact_and_no_cap_is_ever_passed(entries: list[tuple[float, int]], asked: float) -> None:
+    store, limits = Store.in_memory(), Limits(Fraction(10), Fraction(40), Fraction(90))
+    for seq, (epsilon, days) in enumerate(entries, 1):
+        spend(store, seq, Fraction(epsilon), NOW - days * DAY)
+    total = sum((Fraction(epsilon) for epsilon, _ in entries), Fraction(0))
+    recent = sum((Fraction(epsilon) for epsilon, days in entries if days < 7), Fraction(0))
+    assert ledger.spent(store) == total
+    assert ledger.spent(store, NOW - 7 * DAY) == recent
+    cost = Fraction(asked)
+    allowed = cost <= 10 and recent + cost <= 40 and total + cost <= 90
+    assert (ledger.objection(store, limits, cost, NOW) == "") is allowed
+    store.close()
+
+
+def test_a_cap_is_met_exactly_and_then_holds() -> None:
+    store, limits = Store.in_memory(), Limits(Fraction(4), Fraction(8), Fraction(100))
+    spend(store, 1, Fraction(4))
+    assert not ledger.objection(store, limits, Fraction(4), NOW)
+    spend(store, 2, Fraction(4))
+    assert "8 of 8" in ledger.objection(store, limits, Fraction(1, 10**30), NOW)
+
+
+def test_a_clock_set_back_frees_no_budget() -> None:
+    store, limits = Store.in_memory(), Limits(window=Fraction(4))
+    spend(store, 1, Fraction(4), NOW)
+    assert ledger.objection(store, limits, Fraction(1), NOW - 300 * DAY)
+
+
+def test_a_round_is_booked_once() -> None:
+    store = Store.in_memory()
+    spend(store, 1, Fraction(4))
+    with pytest.raises(InvalidData):
+        spend(store, 1, Fraction(4))
+    with pytest.raises(InvalidParameter):
+        spend(store, 2, Fraction(0))
+    assert ledger.spent(store) == 4
+
+
+@given(
+    st.builds(
+        Limits,
+        *[st.fractions(min_value=Fraction(1, 1000), max_value=1000)] * 3,
+        st.integers(1, 366),
+        st.integers(1, 10**6),
+        st.booleans(),
+    )
+)
+@settings(max_examples=30, deadline=None)
+def test_limits_survive_the_store(limits: Limits) -> None:
+    store = Store.in_memory()
+    limits.save(store)
+    assert Limits.load(store) == limits
+    store.close()
+
+
+def test_default_limits_and_their_rules() -> None:
+    assert Limits.load(Store.in_memory()) == Limits()
+    for bad in ({"report": 0}, {"window": -1}, {"life": float("nan")}, {"days": 0}, {"rounds_per_day": 0}):
+        with pytest.raises(InvalidParameter):
+            Limits(**bad)
+
+
+def test_the_guarantee_in_words() -> None:
+    store = Store.in_memory()
+    assert ledger.guarantee(store, Limits(), NOW) == "Nothing has left this phone yet."
+    spend(store, 1, Fraction(4), NOW - 8 * DAY)
+    spend(store, 2, Fraction(2), NOW)
+    words = ledger.guarantee(store, Limits(), NOW)
+    assert "e^4 = 54.6" in words
+    assert "6 of 1460 for life, 2 of 28" in words
+    assert "area code itself is not protected" in words
+    whole = Store.in_memory()
+    spend(whole, 1, Fraction(4), mechanism="whole-number")
+    assert "area code" not in ledger.guarantee(whole, Limits(), NOW)

@@ -1,0 +1,131 @@
+"""Which callers count."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushcall.formats.calls.call import Call, CallKind
+from hushcall.numbers import NANP
+from hushcall.phone import unknown
+from hushcall.phone.store import Store
+from hushcall.privacy.coins import seeded
+
+DAY = 86_400
+NOW = 20_000 * DAY
+NUMBERS = [str(NANP.number(202, 5_550_100 + i)) for i in range(6)]
+
+
+def waiting(store: Store, now: int = NOW, window: int = 7, seq: int = 1) -> list[str]:
+    return unknown.buffered(store, now, window, seq)
+
+
+def test_every_kind_of_call() -> None:
+    expected = {"incoming": True, "missed": True, "rejected": True, "voicemail": True, "blocked": False}
+    for kind, counts in (expected | {"outgoing": False}).items():
+        store = Store.in_memory()
+        unknown.ingest(store, [Call("202-555-0100", NOW - 5, CallKind(kind))], NANP, NOW)
+        assert bool(waiting(store)) is counts, kind
+
+
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    store = Store.in_memory()
+    calls = [
+        Call("", NOW, CallKind.MISSED),
+        Call("911", NOW, CallKind.INCOMING),
+        Call("+442079460000", NOW, CallKind.INCOMING),
+        Call("(202) 555-0100", NOW, CallKind.INCOMING),
+        Call("+12025550100", NOW, CallKind.MISSED),
+        Call("2025550101", NOW, CallKind.MISSED, name="Ann"),
+        Call("2025550102", NOW, CallKind.OUTGOING),
+        Call("2025550103", NOW, CallKind.BLOCKED),
+    ]
+    found = unknown.ingest(store, calls, NANP, NOW)
+    assert found == unknown.Ingested(calls=8, callers=2, known=2, hidden=1, foreign=2, ignored=1)
+    assert waiting(store) == ["+12025550100"]
+
+
+def test_a_number_the_owner_called_is_known_before_and_after_it_calls() -> None:
+    incoming, outgoing = Call(NUMBERS[0], NOW - 50, CallKind.MISSED), Call(NUMBERS[0], NOW - 90, CallKind.OUTGOING)
+    for order in ([incoming, outgoing], [outgoing, incoming]):
+        store = Store.in_memory()
+        for call in order:
+            unknown.ingest(store, [call], NANP, NOW)
+        assert waiting(store) == []
+
+
+def test_contacts_are_never_reported_whenever_they_were_added() -> None:
+    store = Store.in_memory()
+    unknown.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
+    assert unknown.add_contacts(store, ["(202) 555 0100", "not a number", "+442079460000"], NANP) == 1
+    assert waiting(store) == []
+    assert unknown.contacts(store) == {NUMBERS[0]}
+
+
+def test_old_calls_and_calls_from_the_future() -> None:
+    store = Store.in_memory()
+    old = Call(NUMBERS[0], NOW - 7 * DAY, CallKind.MISSED)
+    ahead = Call(NUMBERS[1], NOW + 300 * DAY, CallKind.MISSED)
+    unknown.ingest(store, [old, ahead], NANP, NOW)
+    assert waiting(store) == [NUMBERS[1]]
+    assert waiting(store, now=NOW + 7 * DAY) == []  # the clock that ran ahead bought it no more time
+
+
+def test_a_reported_number_comes_back_only_when_it_calls_again_after_the_window() -> None:
+    store = Store.in_memory()
+    unknown.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
+    unknown.mark_reported(store, NUMBERS[0], seq=1, at=NOW)
+    again = Call(NUMBERS[0], NOW + 6 * DAY, CallKind.MISSED)
+    assert waiting(store, NOW + 5 * DAY, seq=6) == []
+    unknown.ingest(store, [again], NANP, NOW + 6 * DAY)
+    assert waiting(store, NOW + 6 * DAY, seq=7) == []  # within the window
+    assert waiting(store, NOW + 6 * DAY, seq=8) == NUMBERS[:1]  # seven rounds of its own later
+    assert waiting(store, NOW + 7 * DAY, seq=2) == NUMBERS[:1]  # or seven days
+
+
+KINDS = st.sampled_from(list(CallKind))
+CALLS = st.lists(
+    st.builds(Call, st.sampled_from([*NUMBERS, "", "911"]), st.integers(NOW - 9 * DAY, NOW + DAY), KINDS), max_size=12
+)
+
+
+@given(CALLS, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_reading_again_in_any_order_and_in_pieces_changes_nothing(calls: list[Call], dice: object) -> None:
+    once, often = Store.in_memory(), Store.in_memory()
+    unknown.ingest(once, calls, NANP, NOW)
+    shuffled = [*calls, *calls]
+    dice.shuffle(shuffled)  # type: ignore[attr-defined]
+    for call in shuffled:
+        unknown.ingest(often, [call], NANP, NOW)
+    query = "SELECT * FROM callers ORDER BY number"
+    assert once.rows(query) == often.rows(query)
+    expected = {c.number for c in calls if c.kind in unknown.COUNTED and c.at > NOW - 7 * DAY and c.number in NUMBERS}
+    assert waiting(once) == sorted(expected - {c.number for c in calls if c.kind is CallKind.OUTGOING})
+    once.close()
+    often.close()
+
+
+def test_pruning_changes_no_decision() -> None:
+    store = Store.in_memory()
+    for age, number in enumerate(NUMBERS):
+        unknown.ingest(store, [Call(number, NOW - age * 2 * DAY, CallKind.MISSED)], NANP, NOW)
+    unknown.ingest(store, [Call("2025550177", NOW - 90 * DAY, CallKind.OUTGOING)], NANP, NOW)
+    before = waiting(store)
+    unknown.prune(store, NOW, 7)
+    assert waiting(store) == before == NUMBERS[:4]
+    assert store.row("SELECT count(*) FROM callers") == (5,)  # whom the owner called stays known
+
+
+def test_the_choice_is_uniform_and_takes_the_same_coins_whatever_there_is() -> None:
+    """Chi-square with 5 degrees of freedom: above 35.9 once in a million."""
+    counts = dict.fromkeys(NUMBERS, 0)
+    for i in range(3000):
+        number, dummy = unknown.choose(NUMBERS, NANP, seeded(str(i).encode()))
+        assert not dummy
+        counts[str(number)] += 1
+    assert sum((count - 500) ** 2 / 500 for count in counts.values()) < 35.9
+    full, empty = seeded(b"same"), seeded(b"same")
+    unknown.choose(NUMBERS, NANP, full)
+    number, dummy = unknown.choose([], NANP, empty)
+    assert dummy
+    assert NANP.suffix_is_valid(number.suffix)
+    assert full.reads == empty.reads
