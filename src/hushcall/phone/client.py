@@ -64,10 +64,13 @@ class _Answer:
 class HttpServer:
     """A server behind a URL, by urllib3. Busy answers are tried again, as long as the server asks within reason."""
 
-    def __init__(self, url: str, token: str = "", sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, url: str, token: str = "", sleep: Callable[[float], None] = time.sleep, pool: Any = None
+    ) -> None:
+        """``pool``: a ``urllib3.PoolManager`` to share among many phones of one process; by default one of its own."""
         self.url = checked_url(url)
         self._token, self._sleep = token, sleep
-        self._pool: Any = None
+        self._pool = pool
 
     def current_round(self) -> RoundInfo:
         """The round that is on."""

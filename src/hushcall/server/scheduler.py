@@ -33,10 +33,13 @@ class Scheduler:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        since_refresh = REFRESH_EVERY
+        since_refresh, resumed = REFRESH_EVERY, False
         while not self._stop.is_set():
             try:
                 if self.service.take_lease():
+                    if not resumed:  # a server that died between an appeal and its list left the list as it was
+                        self.service.publisher.republish(self.service.now)
+                        resumed = True
                     self.service.rounds.advance(self.service.now)
                     since_refresh += self.tick
                     if since_refresh >= REFRESH_EVERY:

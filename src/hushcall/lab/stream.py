@@ -1,0 +1,99 @@
+"""A neighbourhood's days: phones and campaigns come in, who calls whom on each day leaves.
+
+Campaigns are spammers, who appear, call day after day and stop (or move on to another number), and people who have
+every right to call many phones: a school, a pharmacy. Everybody else calls hardly more than one phone. Everything
+follows from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hushcall import checks
+from hushcall.errors import InvalidParameter
+from hushcall.numbers import NANP, Number, NumberingPlan
+
+REGION = (202, 301, 410, 443, 540, 571, 703, 804)
+"""Where the phones are: most unknown callers share, or pretend to share, one of these area codes."""
+TOLL_FREE = (800, 888, 877, 866)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Somebody who calls many phones: a share ``reach`` of them on each of its days (the first day is 1)."""
+
+    name: str
+    number: Number
+    reach: float
+    first: int = 1
+    last: int = 1 << 30
+    spam: bool = True
+
+    def __post_init__(self) -> None:
+        checks.probability("reach", self.reach)
+        if not 1 <= self.first <= self.last:
+            raise InvalidParameter("first, last", "be days from 1 on, in order", (self.first, self.last))
+
+    def calls_on(self, day: int) -> bool:
+        """Whether it is at work."""
+        return self.first <= day <= self.last
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Calls of unknown numbers. ``chatter``: how many calls of ordinary strangers a phone gets a day, on average."""
+
+    phones: int
+    campaigns: Sequence[Campaign]
+    seed: int = 1
+    chatter: float = 0.8
+    plan: NumberingPlan = NANP
+
+    def day(self, day: int) -> list[list[Number]]:
+        """Who calls each phone on a day, in the order of the phones."""
+        # Not cryptographic on purpose: this is the world, not a phone's coins.
+        world = random.Random(f"{self.seed} {day}")
+        calls: list[list[Number]] = [[] for _ in range(self.phones)]
+        for campaign in self.campaigns:
+            if campaign.calls_on(day):
+                for phone in world.sample(range(self.phones), round(campaign.reach * self.phones)):
+                    calls[phone].append(campaign.number)
+        for phone in range(self.phones):
+            # Two chances instead of a Poisson law: nobody can tell the difference in what follows.
+            for _ in range(2):
+                if world.random() < self.chatter / 2:
+                    calls[phone].append(_stranger(world, self.plan))
+            world.shuffle(calls[phone])
+        return calls
+
+
+def _stranger(world: random.Random, plan: NumberingPlan) -> Number:
+    place = world.random()
+    codes = REGION if place < 0.7 else TOLL_FREE if place < 0.85 else plan.area_codes
+    return plan.number(world.choice(codes), world.randrange(plan.first_suffix, plan.suffixes))
+
+
+def spammers(days: int, seed: int = 1, count: int = 12, largest: float = 0.07) -> list[Campaign]:
+    """Spammers for a run of some days: volumes fall like a power law, some start later, some stop, some move on.
+
+    One that moves on calls from a number of the same area code afterwards: the list has to learn it anew.
+    """
+    world = random.Random(f"spammers {seed}")
+    found: list[Campaign] = []
+    for rank in range(count):
+        reach = largest / (rank + 1) ** 0.6
+        area = world.choice(TOLL_FREE if rank % 3 == 0 else REGION)
+        first = 1 if rank < count // 2 else world.randint(2, max(2, days - 3))
+        kind = rank % 4
+        last = min(days, first + world.randint(2, 3)) if kind in (1, 2) else days
+        name = f"spammer {rank + 1}"
+        found.append(Campaign(name, _number(world, area), reach, first, last))
+        if kind == 2 and last < days:
+            found.append(Campaign(f"{name}, moved", _number(world, area), reach, last + 1, days))
+    return found
+
+
+def _number(world: random.Random, area: int) -> Number:
+    return NANP.number(area, world.randrange(NANP.first_suffix, NANP.suffixes))

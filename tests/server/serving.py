@@ -1,0 +1,187 @@
+"""What the server's tests share: settings for a quick round, a clock that is moved by hand, phones that speak HTTP.
+
+Rounds last :data:`PERIOD` seconds of that clock and run with the ``cheapest`` profile, which finds a number that five
+phones report. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import sqlalchemy as sa
+
+from hushcall.numbers import NANP
+from hushcall.privacy.coins import ByteSource, os_entropy, seeded
+from hushcall.report import parameters
+from hushcall.report.hashing import derive
+from hushcall.report.items import item_of
+from hushcall.server import schema
+from hushcall.server.devices import SCOPES
+from hushcall.server.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
+from hushcall.server.running import running
+from hushcall.server.service import Service
+from hushcall.server.settings import Settings
+from hushcall.server.tokens import token_hash
+
+PERIOD = 1000
+START = 1_800_000_000
+COLLECTS, CLOSES = START + PERIOD // 2, START + round(PERIOD * 0.95)
+SPAM = "+12025550143"
+QUICK = {"profile": "cheapest", "period": PERIOD, "decoders": 0, "scheduler": False}
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now: float = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Settings:
+    """Settings of a small server; a section changes what it names and leaves the rest."""
+    return Settings(
+        data=folder,
+        database=url,
+        round={**QUICK, **sections.pop("round", {})},  # type: ignore[arg-type]
+        list={"exports": [], **sections.pop("list", {})},  # type: ignore[arg-type]
+        intake={"per_device": 10_000, "linger_ms": 0, **sections.pop("intake", {})},  # type: ignore[arg-type]
+        **sections,  # type: ignore[arg-type]
+    )
+
+
+def operator_token(service: Service, *scopes: str) -> str:
+    """A token for an operator; without scopes it may do everything."""
+    return service.devices.new_admin(frozenset(scopes or SCOPES), "a test", service.now)
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that goes with a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+@contextmanager
+def serving(service: Service) -> Iterator[httpx.Client]:
+    """A real server on loopback, and a client of it. Its scheduler rests: tests move rounds themselves."""
+    with running(service, scheduler=False) as address, httpx.Client(base_url=address, timeout=30) as client:
+        yield client
+
+
+@dataclass
+class Handset:
+    """A phone over HTTP, as plain as the protocol allows."""
+
+    client: httpx.Client
+    token: str
+
+    @classmethod
+    def enrolled(cls, client: httpx.Client) -> Handset:
+        answer = client.post("/v1/devices")
+        assert answer.status_code == 201, answer.text
+        return cls(client, answer.json()["token"])
+
+    def announce(self, bucket: Any = 202, number: object = 1) -> httpx.Response:
+        return self.client.post(
+            f"/v1/rounds/{number}/announcements", json={"bucket": bucket}, headers=bearer(self.token)
+        )
+
+    def ticket(self, bucket: int = 202, number: int = 1) -> str:
+        answer = self.announce(bucket, number)
+        assert answer.status_code in (200, 201), answer.text
+        return str(answer.json()["ticket"])
+
+    def report(self, ticket: str, body: bytes, number: object = 1) -> httpx.Response:
+        return self.client.put(f"/v1/rounds/{number}/reports/{ticket}", content=body, headers=bearer(self.token))
+
+
+def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource = os_entropy) -> bytes:
+    """What an honest phone sends about a caller, given the round's document."""
+    parsed = NANP.parse(number)
+    mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
+    public = derive("report", bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
+    return mechanism.privatise(item_of(parsed, current["profile"]["mechanism"], NANP), public, coins)
+
+
+@dataclass
+class Village:
+    """Phones that need no HTTP: they speak to the intake directly, many at once, and rounds pass quickly."""
+
+    service: Service
+    clock: Clock
+    coins: ByteSource = field(default_factory=lambda: seeded(b"a village"))
+    tokens: list[str] = field(default_factory=list)
+
+    def grow(self, count: int) -> None:
+        """Have at least so many phones."""
+        if count > len(self.tokens):
+            made = self.service.devices.enrol_many(count - len(self.tokens), self.service.now)
+            self.tokens += [token for _, token in made]
+
+    def announce(self, callers: Sequence[str]) -> list[Answer | Problem]:
+        """Phone i announces the area code of caller i."""
+        self.grow(len(callers))
+        number = int(self.service.rounds.newest().id)
+        asked = [
+            Announce(token_hash(token), number, NANP.parse(caller).area)
+            for token, caller in zip(self.tokens, callers, strict=False)
+        ]
+        return Intake(self.service.store, "village").accept(asked)
+
+    def report(self, callers: Sequence[str]) -> list[Answer | Problem]:
+        """Phone i reports caller i. Announces again first: that gives the same ticket."""
+        row = self.service.rounds.newest()
+        tickets = [bytes.fromhex(a.body["ticket"]) for a in self.announce(callers) if isinstance(a, Answer)]
+        rows = self.service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id))
+        plain = {bucket.bucket: bucket.parameters for bucket in rows if bucket.runs}
+        uploads = []
+        for token, caller, ticket in zip(self.tokens, callers, tickets, strict=False):
+            parsed = NANP.parse(caller)
+            if parsed.area in plain:
+                mechanism = parameters.from_plain(json.loads(plain[parsed.area]))
+                public = derive("report", bytes(row.seed), ticket)
+                body = mechanism.privatise(parsed.suffix, public, self.coins)
+                uploads.append(Upload(token_hash(token), int(row.id), ticket, body))
+        return Intake(self.service.store, "village").accept(uploads)
+
+    def to(self, state: str, callers: Sequence[str] = ()) -> int:
+        """Open a round and bring it to a state, with these callers; its number. Time passes as it would."""
+        rounds = self.service.rounds
+        number = rounds.open(self.service.now)
+        row = rounds.newest()
+        if callers:
+            self.announce(callers)
+        if state == "announcing":
+            return number
+        self.clock.now = row.collects
+        rounds.decide(number, self.service.now)
+        if callers:
+            self.report(callers)
+        if state == "collecting":
+            return number
+        self.clock.now = row.closes
+        rounds.close(number)
+        if state == "closed":
+            return number
+        rounds.learn(number)
+        if state == "decoded":
+            return number
+        rounds.publish(number, self.service.now)
+        self.clock.now = row.next
+        return number
+
+
+def everything(service: Service) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, but for leases: to see that nothing changed."""
+    tables = [table for table in schema.metadata.sorted_tables if table.name != "leases"]
+    return {
+        table.name: sorted((tuple(row) for row in service.store.rows(sa.select(table))), key=repr) for table in tables
+    }
