@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import typer.main
 
 from hushcall.cli.app import app
 from hushcall.privacy.mutants import MUTANTS
+from hushcall.server.settings import example
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -91,3 +93,18 @@ def test_the_plan_of_the_readme_is_what_the_command_prints() -> None:
 
 def test_the_changelog_has_something_to_say() -> None:
     assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    for wanted in {re.split(r"[<>=;~! ]", line)[0] for group in groups for line in group}:
+        assert wanted.startswith("hushcall[") or f"| {wanted} |" in page, wanted
+
+
+def test_every_setting_is_explained_to_operators() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    for line in example().splitlines():
+        if name := re.match(r"# (\w+) = ", line):
+            assert f"| `{name[1]}` |" in page, name[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +12,21 @@ from typer.testing import CliRunner, Result
 from hushcall.cli import keys as command
 from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.server.keys import needs_passphrase
-
-
-class Shelf:
-    """Published files in memory."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, bytes] = {}
-
-    def files(self) -> dict[str, bytes]:
-        return dict(self.held)
-
-    def put_files(self, changed: Mapping[str, bytes | None]) -> None:
-        self.held = {path: data for path, data in {**self.held, **changed}.items() if data is not None}
+from hushcall.server.store import open_store
 
 
 @pytest.fixture(autouse=True)
-def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
-    made = Shelf()
-    monkeypatch.setattr(command, "_published", lambda data, database: made)
+def _no_passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(command.PASSPHRASE, raising=False)
-    return made
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    """What a server over this folder publishes."""
+    store = open_store(folder)
+    try:
+        return store.files()
+    finally:
+        store.close()
 
 
 def invoke(*arguments: object, answers: str | None = None) -> Result:
@@ -53,7 +46,7 @@ def run_json(*arguments: object) -> Any:
     return json.loads(run(*arguments, "--json"))
 
 
-def test_init_rotate_status(shelf: Shelf, tmp_path: Path) -> None:
+def test_init_rotate_status(tmp_path: Path) -> None:
     made = run_json("init", "--data", tmp_path)
     assert Path(made["root_key"]) == tmp_path / "keys" / "offline" / "root.pem"
     before = run_json("status", "--data", tmp_path)
@@ -107,5 +100,9 @@ def test_trouble_shows_in_the_exit_status(tmp_path: Path) -> None:
 
 
 def test_status_before_init_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="'hushcall serve' makes one"):
+        run("status", "--data", tmp_path)
+    assert not list(tmp_path.iterdir()), "a slip in a path makes nothing"
+    open_store(tmp_path).close()
     with pytest.raises(InvalidParameter, match="hushcall keys init"):
         run("status", "--data", tmp_path)

@@ -12,15 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from tests.phone.fake_server import DAY, START, FakeServer, FakeService, over_http
 
 from hushcall.formats.calls.call import Call, CallKind
-from hushcall.phone import diary, ledger
+from hushcall.numbers import NANP
+from hushcall.phone import diary, ledger, unknown
 from hushcall.phone.client import HttpServer
 from hushcall.phone.ledger import Limits
 from hushcall.phone.phone import Phone
 from hushcall.phone.store import FILE, Store
 from hushcall.privacy.coins import seeded
+from hushcall.server import schema
+from hushcall.server.running import running
+from hushcall.server.service import open_service
+from hushcall.server.settings import Settings
 
 KILLS = 200
 NUMBER = "+12025550143"
@@ -168,58 +174,121 @@ for line in sys.stdin:
 """
 
 
-def test_kill_9_at_two_hundred_random_moments(tmp_path: Path) -> None:
-    service = FakeService(time.time, state="announcing", round=1)
-    dice = random.Random(4)
-    with over_http(service) as url:
-        store = Store.open(tmp_path)
-        store.put("server", url)
-        store.put("token", HttpServer(url).enrol().token)
-        Limits(window=Fraction(10**6), life=Fraction(10**6), rounds_per_day=10**6).save(store)
-        problems: list[str] = []
+class Victim:
+    """A phone in a folder of its own, whose reports run in processes that are killed."""
 
-        def booked(round_: int) -> None:
-            with sqlite3.connect(tmp_path / FILE, timeout=10) as other:
-                if other.execute("SELECT count(*) FROM ledger WHERE round = ?", (round_,)).fetchone() != (1,):
-                    problems.append(f"round {round_}: a report arrived that is not in the ledger exactly once")
-
-        service.on_report = booked
-        zygote = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(ZYGOTE), str(tmp_path)],
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.store = Store.open(folder)
+        self.store.put("server", url)
+        self.store.put("token", HttpServer(url).enrol().token)
+        Limits(window=Fraction(10**6), life=Fraction(10**6), rounds_per_day=10**6).save(self.store)
+        self.killed, self.dice, self.typical = 0, random.Random(4), 20_000
+        self.zygote = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(ZYGOTE), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-        def run(microseconds: int) -> int:
-            assert zygote.stdin is not None
-            assert zygote.stdout is not None
-            zygote.stdin.write(f"{microseconds}\n")
-            zygote.stdin.flush()
-            return int(zygote.stdout.readline())
+    def run(self, microseconds: int) -> int:
+        assert self.zygote.stdin is not None
+        assert self.zygote.stdout is not None
+        self.zygote.stdin.write(f"{microseconds}\n")
+        self.zygote.stdin.flush()
+        return int(self.zygote.stdout.readline())
 
+    def suffer(self) -> None:
+        """Five reports that are killed, at moments spread over a whole run, and one that may live."""
+        for _ in range(5):
+            self.killed += self.run(self.dice.randrange(self.typical)) == 9
+        began = time.monotonic()
+        assert self.run(-1) == 0
+        self.typical = int((self.typical + (time.monotonic() - began) * 1e6) / 2)
+
+    def kept(self) -> dict[int, bytes]:
+        return dict(self.store.rows("SELECT round, report FROM rounds WHERE state = 'sent'"))
+
+    def booked(self, round_: int) -> bool:
+        """Whether the ledger on the disk has this round exactly once."""
+        with sqlite3.connect(self.folder / FILE, timeout=10) as other:
+            return bool(other.execute("SELECT count(*) FROM ledger WHERE round = ?", (round_,)).fetchone() == (1,))
+
+    def end(self) -> None:
+        self.zygote.kill()
+        self.zygote.wait()
+        self.store.close()
+
+
+def test_kill_9_at_two_hundred_random_moments(tmp_path: Path) -> None:
+    service = FakeService(time.time, state="announcing", round=1)
+    problems: list[str] = []
+    with over_http(service) as url:
+        victim = Victim(tmp_path, url)
+
+        def arrives(round_: int) -> None:
+            if not victim.booked(round_):
+                problems.append(f"round {round_}: a report arrived that is not in the ledger exactly once")
+
+        service.on_report = arrives
+        rounds = 0
         try:
-            killed, rounds = 0, 0
-            typical = 20_000
-            while killed < KILLS:
+            while victim.killed < KILLS and rounds < 2000:
                 rounds += 1
                 service.round = rounds
                 for state in ("announcing", "collecting"):
                     service.state = state
-                    for _ in range(5):
-                        killed += run(dice.randrange(typical)) == 9
-                    began = time.monotonic()
-                    assert run(-1) == 0
-                    typical = int((typical + (time.monotonic() - began) * 1e6) / 2)  # kills spread over a whole run
-                    assert rounds < 2000
+                    victim.suffer()
+            books = victim.store.row("SELECT count(*), count(DISTINCT round) FROM ledger")
+            kept = victim.kept()
         finally:
-            zygote.kill()
-            zygote.wait()
-        assert problems == []
-        # Every round was reported once, with the one report that the phone has for it and one entry in the ledger.
-        assert {len(offered) for offered in service.offered.values()} == {1}
-        assert len(service.reports) == rounds
-        assert store.row("SELECT count(*), count(DISTINCT round) FROM ledger") == (rounds, rounds)
-        kept = {row[0]: row[1] for row in store.rows("SELECT round, report FROM rounds WHERE state = 'sent'")}
-        assert kept == {round_: report for (round_, _), report in service.reports.items()}
-        store.close()
+            victim.end()
+    assert victim.killed >= KILLS
+    assert problems == []
+    # Every round was reported once, with the one report that the phone has for it and one entry in the ledger.
+    assert {len(offered) for offered in service.offered.values()} == {1}
+    assert len(service.reports) == rounds
+    assert books == (rounds, rounds)
+    assert kept == {round_: report for (round_, _), report in service.reports.items()}
+
+
+COMPANY = 20
+"""Other devices in the bucket: with fewer than eighteen it would not run."""
+
+
+def test_the_real_server_counts_a_phone_once_however_often_it_is_killed(tmp_path: Path) -> None:
+    settings = Settings(
+        data=tmp_path / "server",
+        round={"decoders": 0, "scheduler": False},  # type: ignore[arg-type]
+        intake={"per_device": 10**6},  # type: ignore[arg-type]
+    )
+    service = open_service(settings)
+    unbooked: list[int] = []
+    with running(service) as url:
+        others = [HttpServer(url, HttpServer(url).enrol().token) for _ in range(COMPANY)]
+        victim = Victim(tmp_path / "phone", url)
+        rounds = 0
+        try:
+            while victim.killed < KILLS and rounds < 2000:
+                rounds = service.rounds.open(service.now)
+                for other in others:
+                    other.announce(rounds, 202)
+                number = NANP.number(202, 5_550_000 + rounds)  # somebody new: a dummy could be in any bucket
+                unknown.note(victim.store, [(number, int(time.time()))])
+                victim.suffer()
+                service.rounds.decide(rounds, service.now)
+                victim.suffer()
+                stored = service.store.rows(sa.select(schema.reports.c.body).where(schema.reports.c.round == rounds))
+                assert [bytes(row.body) for row in stored] == [victim.kept()[rounds]]
+                unbooked += [] if victim.booked(rounds) else [rounds]
+                service.rounds.close(rounds)
+            service.rounds.learn(rounds)
+            books = victim.store.row("SELECT count(*), count(DISTINCT round) FROM ledger")
+        finally:
+            victim.end()
+    tallied = service.store.rows(sa.select(schema.tallies.c.count).where(schema.tallies.c.round == rounds))
+    service.close()
+    assert victim.killed >= KILLS
+    assert unbooked == []
+    assert books == (rounds, rounds)
+    assert [row.count for row in tallied] == [1]

@@ -78,6 +78,34 @@ def test_rotation_by_moving_and_by_truncating(log: Path) -> None:
     assert read(store, log) == numbers(*CALLS[6:], *CALLS[:4])
 
 
+@pytest.mark.parametrize("how", ["moved", "copied"])
+@pytest.mark.parametrize("aside", ["cidcall.log.1", "cidcall.log-20240301"])
+def test_what_was_written_just_before_a_rotation_is_read_too(log: Path, aside: str, how: str) -> None:
+    store = Store.in_memory()
+    log.write_bytes(lines(*CALLS[:3]))
+    read(store, log)
+    log.with_name("cidcall.log.9").write_bytes(lines(*CALLS[:1]))  # older ones lie about
+    with log.open("ab") as file:
+        file.write(lines(CALLS[3]))
+    log.with_name(aside).write_bytes(log.read_bytes())
+    if how == "moved":
+        log.unlink()
+    log.write_bytes(lines(CALLS[4]))
+    assert read(store, log) == numbers(*CALLS[3:5])
+    assert read(store, log) == []
+
+
+def test_a_new_file_that_begins_with_half_a_line_is_waited_for(log: Path) -> None:
+    store, line = Store.in_memory(), lines(CALLS[1])
+    log.write_bytes(lines(CALLS[0]))
+    read(store, log)
+    log.unlink()
+    log.write_bytes(line[:30])
+    assert read(store, log) == []
+    log.write_bytes(line)
+    assert read(store, log) == numbers(CALLS[1])
+
+
 def test_an_exported_file_is_read_whole_each_time(tmp_path: Path) -> None:
     store, path = Store.in_memory(), tmp_path / "calls.xml"
     path.write_bytes(READERS["sms-backup"].write(CALLS[:2]))

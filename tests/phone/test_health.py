@@ -41,7 +41,7 @@ def test_all_is_well(phone: Phone) -> None:
     assert wrong(phone) == []
     assert by_topic(phone)["server"].words == "reachable; round 7 is announcing."
     phone.note(NANP.parse("2025550101"))
-    assert by_topic(phone)["calls"].words.startswith("1 unknown number(s) waiting")
+    assert by_topic(phone)["calls"].words.startswith("1 unknown number waiting")
 
 
 def test_a_fresh_machine() -> None:

@@ -89,7 +89,9 @@ def test_the_guarantee_in_words() -> None:
     spend(store, 2, Fraction(2), NOW)
     words = ledger.guarantee(store, Limits(), NOW)
     assert "e^4 = 54.6" in words
-    assert "6 of 1460 for life, 2 of 28" in words
+    assert "6 of 1460 for life, 2 of 32" in words
+    assert "any 7 days" in words
+    assert "any 7 rounds" in ledger.guarantee(store, Limits(rounds_per_day=3), NOW)
     assert "area code itself is not protected" in words
     whole = Store.in_memory()
     spend(whole, 1, Fraction(4), mechanism="whole-number")

@@ -335,3 +335,36 @@ def test_sixty_days_keep_every_promise() -> None:
     gaps = [b - a for days in history.values() for a, b in pairwise(days)]
     assert gaps
     assert min(gaps) >= 7
+
+
+@pytest.mark.parametrize("rounds_per_day", [1, 3])
+def test_sixty_days_at_random_hours_keep_every_promise(rounds_per_day: int) -> None:
+    """As phones really run: at the moments that they drew. The caps hold over *any* seven days, not only whole ones."""
+    world = World(coins=b"random hours")
+    world.service.length = DAY // rounds_per_day
+    limits = Limits(rounds_per_day=rounds_per_day, window=Fraction(32 * rounds_per_day))
+    limits.save(world.store)
+    pool = [str(NANP.number(202, 5_550_100 + i)) for i in range(12)]
+    said: dict[str, list[tuple[int, int]]] = {}
+    next_calls = START
+    while world.now < START + 60 * DAY:
+        if world.now >= next_calls:
+            world.calls(*pool)  # everybody calls every day: only the window keeps them out of the reports
+            next_calls += DAY
+        outcome = world.phone.report()
+        for number, at, seq in world.store.rows("SELECT number, at, seq FROM reported"):
+            if (at, seq) not in said.setdefault(number, []):
+                said[number].append((at, seq))
+        assert outcome.next_at is not None
+        world.now = min(outcome.next_at, next_calls)
+    spends = ledger.spends(world.store)
+    assert len(spends) >= 60 * rounds_per_day - 2  # the default cap leaves room for a report in every round
+    for spend in spends:
+        recent = sum(s.epsilon for s in spends if spend.at - 7 * DAY < s.at <= spend.at)
+        assert recent <= limits.window
+    pairs = [pair for reports in said.values() for pair in pairwise(sorted(reports))]
+    assert len(pairs) > 12
+    if rounds_per_day == 1:
+        assert min(after[0] - before[0] for before, after in pairs) >= 7 * DAY
+    else:  # the owner of a phone that takes part more often counts in rounds
+        assert min(after[1] - before[1] for before, after in pairs) >= 7

@@ -39,7 +39,7 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         Call("2025550103", NOW, CallKind.BLOCKED),
     ]
     found = unknown.ingest(store, calls, NANP, NOW)
-    assert found == unknown.Ingested(calls=8, callers=2, known=2, hidden=1, foreign=2, ignored=1)
+    assert found == unknown.Ingested(calls=8, callers=2, strangers=1, known=2, hidden=1, foreign=2, ignored=1)
     assert waiting(store) == ["+12025550100"]
 
 
@@ -77,8 +77,12 @@ def test_a_reported_number_comes_back_only_when_it_calls_again_after_the_window(
     assert waiting(store, NOW + 5 * DAY, seq=6) == []
     unknown.ingest(store, [again], NANP, NOW + 6 * DAY)
     assert waiting(store, NOW + 6 * DAY, seq=7) == []  # within the window
-    assert waiting(store, NOW + 6 * DAY, seq=8) == NUMBERS[:1]  # seven rounds of its own later
-    assert waiting(store, NOW + 7 * DAY, seq=2) == NUMBERS[:1]  # or seven days
+    assert waiting(store, NOW + 6 * DAY, seq=8) == []  # whatever the number of rounds
+    assert waiting(store, NOW + 7 * DAY - 1, seq=8) == []
+    assert waiting(store, NOW + 7 * DAY, seq=2) == NUMBERS[:1]
+    several = unknown.buffered(store, NOW + 6 * DAY, 7, 8, daily=False)  # an owner who allows several rounds a day
+    assert several == NUMBERS[:1]
+    assert unknown.buffered(store, NOW + 6 * DAY, 7, 7, daily=False) == []
 
 
 KINDS = st.sampled_from(list(CallKind))

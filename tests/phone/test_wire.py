@@ -1,17 +1,23 @@
 """A day with nothing to say looks like any other: the same requests, sizes and times."""
 
 import math
+import time
 from bisect import bisect
 from collections import Counter
 from heapq import heappop, heappush
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.phone.fake_server import DAY, START, FakeServer, FakeService, Request
+from tests.phone.fake_server import DAY, START, FakeServer, FakeService, Request, over_http
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
 from hushcall.phone import schedule
+from hushcall.phone.client import HttpServer
 from hushcall.phone.phone import Phone
 from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import Store
@@ -79,6 +85,39 @@ def test_nothing_to_say_cannot_be_told_from_something_to_say() -> None:
         start = min(first)
         hasty = [start + (at - start) * 6 // 10 for at in second]
         assert ks_distance(first, hasty) > ks_threshold(PHONES, PHONES)
+
+
+def bytes_on_the_wire(
+    service: FakeService, url: str, folder: Path, calls: list[Call], monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """The size of every piece that a phone's HTTP client hands to its socket during one round."""
+    sizes: list[int] = []
+    send = HTTPConnection.send
+
+    def counting(connection: HTTPConnection, data: Any) -> None:
+        sizes.append(len(data))
+        send(connection, data)
+
+    service.state = "announcing"
+    phone = Phone(Store.open(folder), HttpServer(url, HttpServer(url).enrol().token))
+    phone.ingest(calls)
+    with monkeypatch.context() as patched:
+        patched.setattr(HTTPConnection, "send", counting)
+        assert phone.report(hurry=True).action == "announced"
+        service.state = "collecting"
+        assert phone.report(hurry=True).action == "sent"
+    phone.store.close()
+    return sizes
+
+
+def test_over_http_both_days_are_equal_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spam = [Call("+12025550143", int(time.time()) - 60, CallKind.MISSED)]
+    service = FakeService(time.time, round=1)
+    with over_http(service) as url:
+        quiet = bytes_on_the_wire(service, url, tmp_path / "quiet", [], monkeypatch)
+        busy = bytes_on_the_wire(service, url, tmp_path / "busy", spam, monkeypatch)
+    assert quiet == busy
+    assert len(quiet) >= 4  # two looks at the round, an announcement, a report
 
 
 def test_moments_are_uniform_over_the_window() -> None:

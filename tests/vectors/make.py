@@ -5,19 +5,26 @@ A vector is {"name", "op", "in", "out", "error"}; README.md says what the operat
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hushcall.blocklist import Blocklist, Entry, Terms, apply_delta, delta, renumbered
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP, Number
+from hushcall.phone import unknown
+from hushcall.phone.lookup import LoadedList, Policy, check
+from hushcall.phone.round_info import RoundInfo
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import ONE, read, seeded, uniform
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
 from hushcall.report.hashing import MultiplyShift, derive
+from hushcall.report.items import bucket_of, item_of
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.original_histogram import OriginalHistogram, row_sign
 from hushcall.report.prefix_extending import PrefixExtending
@@ -127,6 +134,32 @@ def report(mechanism: Vector, item: str, public: str, coins: str) -> Vector:
 def parse_report(mechanism: Vector, report: str) -> Vector:
     phone = _phone(**mechanism)
     return {"contents": _contents(phone, bytes.fromhex(report))}
+
+
+def bucket_and_item(number: str, kind: str) -> Vector:
+    parsed = NANP.parse(number)
+    return {"bucket": bucket_of(parsed, kind), "item": str(item_of(parsed, kind, NANP))}
+
+
+def report_seed(seed: str, ticket: str) -> Vector:
+    asked = RoundInfo(1, "collecting", 0, 1, 2, 1, bytes.fromhex(seed), NANP.name, 7, "subspace", 4.0)
+    return {"public": asked.public_for(ticket).hex()}
+
+
+def choose(candidates: list[str], coins: str) -> Vector:
+    source = io.BytesIO(bytes.fromhex(coins))
+    number, made_up = unknown.choose(candidates, NANP, source.read)
+    return {"number": str(number), "dummy": made_up}
+
+
+def verdict(list: str, number: str, contacts: list[str], block_days: int, block_phones: float | None) -> Vector:  # noqa: A002
+    loaded = LoadedList.from_bytes(list.encode())
+    found = check(loaded, number, Policy(block_days, block_phones, frozenset(contacts)), now=0)
+    return {"action": found.action.value, "listed": loaded.find(number) is not None}
+
+
+def delta_applied(list: str, delta: str) -> Vector:  # noqa: A002
+    return {"list": apply_delta(list.encode(), delta.encode()).decode()}
 
 
 def _number(number: Number) -> Vector:
@@ -421,6 +454,69 @@ def _wrong_symbols(title: str, good: bytes) -> dict[str, bytes]:
     return found | ({"symbol zero": good[:2] + b"\x01" + good[3:]} if title == "sh-basic" else {})
 
 
+def phone_steps() -> list[tuple[str, str, Vector]]:
+    area, whole = {"number": "+12025550143"}, {"number": "(989) 999-9999"}
+    words, pool = "80000000000000000000000000000000ffffffffffffffff", ["+12025550101", "+12025550102", "+12025550103"]
+    return [
+        ("the area code in the clear, the suffix protected", "bucket_and_item", {**area, "kind": "subspace"}),
+        ("in a histogram too", "bucket_and_item", {**area, "kind": "sh-tuned"}),
+        (
+            "whole: index of the area code, then the suffix",
+            "bucket_and_item",
+            {**area, "kind": "whole-number"},
+        ),
+        ("whole: the last number of all", "bucket_and_item", {**whole, "kind": "whole-number"}),
+        ("whole: all ten digits", "bucket_and_item", {**area, "kind": "sh-original"}),
+        ("public seed of a ticket", "report_seed", {"seed": SEED, "ticket": OTHER[:32]}),
+        ("public seed of another ticket", "report_seed", {"seed": SEED, "ticket": "0" * 32}),
+        ("one of three, from the middle of the first word", "choose", {"candidates": pool, "coins": words}),
+        ("nobody called: a dummy from the other two words", "choose", {"candidates": [], "coins": words}),
+        ("one candidate, whatever the coins", "choose", {"candidates": pool[1:2], "coins": "ff" * 24}),
+        ("bad: an exchange that starts with 1", "bucket_and_item", {"number": "2021550143", "kind": "subspace"}),
+        ("bad: round seed of 31 bytes", "report_seed", {"seed": SEED[2:], "ticket": "0" * 32}),
+        ("bad: ticket of 15 bytes", "report_seed", {"seed": SEED, "ticket": "0" * 30}),
+        ("bad: ticket in capitals", "report_seed", {"seed": SEED, "ticket": "A" * 32}),
+        ("bad: candidate that is no number", "choose", {"candidates": ["911"], "coins": words}),
+        ("bad: coins run dry before the dummy", "choose", {"candidates": pool, "coins": words[:32]}),
+    ]
+
+
+def lists() -> list[tuple[str, str, Vector]]:
+    terms = Terms("subspace", 4.0, 10, 0.001, NANP.name, 7)
+    seen = (1_794_700_800, 1_794_787_200)
+    often = Entry("+12025550101", *seen, 2, 26.0, 8.0, 40.0, 1e-9)
+    once = Entry("+12025550102", *seen, 1, 12.0, 4.0, 20.0, 1e-4)
+    many = Entry("+12025550103", *seen, 1, 50.0, 10.0, 60.0, 1e-9)
+    short = Entry("+1202555", *seen, 2, 50.0, 40.0, 60.0, 1e-9)  # in the order of text, before the longer ones
+    old = Blocklist(4, 4, seen[0], terms, (short, often, once))
+    new = Blocklist(5, 5, seen[1], terms, (often, replace(once, days=2, estimate=13.0), many))
+    text, newer = old.to_bytes().decode(), new.to_bytes().decode()
+    change = delta(old, new).decode()
+    lines = text.splitlines(keepends=True)
+    usual = {"list": newer, "contacts": [], "block_days": 2, "block_phones": None}
+    held = {**usual, "list": text}
+    return [
+        ("seen on two days: block", "verdict", {**held, "number": often.number}),
+        ("seen once, by fewer than tau for sure: warn", "verdict", {**held, "number": once.number}),
+        ("seen once, by tau for sure: block", "verdict", {**usual, "number": many.number}),
+        ("a policy of its own: warn", "verdict", {**usual, "number": many.number, "block_phones": 10.5}),
+        ("a contact: allow, though listed", "verdict", {**held, "number": often.number, "contacts": [often.number]}),
+        ("not listed: allow", "verdict", {**held, "number": many.number}),
+        ("a shorter number is another number", "verdict", {**held, "number": short.number}),
+        ("the beginning of a number is not it", "verdict", {**usual, "number": "+1202555010"}),
+        ("one removed, one changed, one added", "apply_delta", {"list": text, "delta": change}),
+        ("back again", "apply_delta", {"list": newer, "delta": delta(new, old).decode()}),
+        ("no change but the header", "apply_delta", {"list": text, "delta": delta(old, renumbered(old, 5)).decode()}),
+        ("bad: no header", "verdict", {**held, "list": "".join(lines[1:]), "number": often.number}),
+        ("bad: out of order", "verdict", {**held, "list": lines[0] + lines[2] + lines[1] + lines[3], "number": "+1"}),
+        ("bad: an entry is missing", "verdict", {**held, "list": "".join(lines[:-1]), "number": often.number}),
+        ("bad: blocked on no day at all", "verdict", {**held, "number": often.number, "block_days": 0}),
+        ("bad: delta from another version", "apply_delta", {"list": newer, "delta": change}),
+        ("bad: delta cut short", "apply_delta", {"list": text, "delta": change[: change.rindex('{"number"')]}),
+        ("bad: a list where a delta should be", "apply_delta", {"list": text, "delta": newer}),
+    ]
+
+
 OPERATIONS: dict[str, Callable[..., Vector]] = {
     "encode": encode,
     "decode": decode,
@@ -443,6 +539,11 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
     "dummy": dummy,
     "report": report,
     "parse_report": parse_report,
+    "bucket_and_item": bucket_and_item,
+    "report_seed": report_seed,
+    "choose": choose,
+    "verdict": verdict,
+    "apply_delta": delta_applied,
 }
 
 FILES: dict[str, Callable[[], list[tuple[str, str, Vector]]]] = {
@@ -453,6 +554,8 @@ FILES: dict[str, Callable[[], list[tuple[str, str, Vector]]]] = {
     "numbers.json": numbers,
     "reports.json": reports,
     "bad_reports.json": bad_reports,
+    "phone.json": phone_steps,
+    "lists.json": lists,
 }
 
 

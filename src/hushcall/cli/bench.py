@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -148,3 +148,48 @@ def rivals(
         cells = (theirs, f"{row['pem']:.2f}", told, f"{row['subspace']:.2f}", str(row["subspace_wrong"]))
         table.add_row(f"{row['epsilon']:g}", *cells)
     show.console.print(table)
+
+
+@bench.command()
+def intake(
+    database: Annotated[
+        str | None, typer.Option(help="URL of an empty PostgreSQL database. Default: one of its own, if installed.")
+    ] = None,
+    reports: Annotated[int, typer.Option(min=2000, help="Uploads.")] = 20_000,
+    connections: Annotated[int, typer.Option(min=1, max=1000, help="Phones that speak at once.")] = 64,
+    json: Json = False,
+) -> None:
+    """How many reports a second one core takes in, each on disk before it is answered; and what a bare route does.
+
+    A real server, driven over loopback by another process, on SQLite and on PostgreSQL. About a minute.
+
+    [bold]Examples[/bold]
+
+      hushcall bench intake
+
+      hushcall bench intake --database postgresql://hushcall@localhost/empty --json
+    """
+    try:
+        from hushcall.lab import bench_intake as lab  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("hushcall bench", "lab") from None
+    rows = []
+    with lab.temporary_postgres() if database is None else nullcontext(database) as url:
+        for one in [None, url] if url else [None]:
+            with show.progress("starting") as bar:
+                rows.append(
+                    lab.measure(one, reports, connections, lambda what, done, total: show.step(bar, what, done, total))
+                )
+    if json:
+        show.print_json({"runs": rows})
+        return
+    table = Table(title=f"{reports:,} reports, each durable before its answer, {connections} connections, one core")
+    for column in ("database", "a second", "p50 ms", "p99 ms", "p99 at 70 %", "bare route", "share of it"):
+        table.add_column(column, justify="left" if column == "database" else "right")
+    for row in rows:
+        latency = (f"{row[name]:.1f}" for name in ("p50_ms", "p99_ms", "steady_p99_ms"))
+        bare = (f"{row['bare_per_second']:,.0f}", f"{row['share_of_bare']:.0%}")
+        table.add_row(row["database"], f"{row['per_second']:,.0f}", *latency, *bare)
+    show.console.print(table)
+    if not url:
+        show.console.print("PostgreSQL was not measured: give an empty database with --database.")

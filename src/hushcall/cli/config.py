@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, chosen_settings
+from hushcall.cli.serving import DATABASE_FILE, ConfigOption, DatabaseOption, DataOption, chosen_settings
+from hushcall.errors import InvalidParameter
 
 config = typer.Typer(help="The server's settings: a TOML file, then HUSHCALL_* variables.", no_args_is_help=True)
 
@@ -56,10 +57,19 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
     from hushcall.server.store import open_store  # noqa: PLC0415
 
     show.console.print("settings: ok")
-    open_store(url=settings.url).close()
-    show.console.print("database: ok, schema up to date")
-    made = keys.key_files(settings.keys, "timestamp")
-    show.console.print("keys: ok" if made else "keys: none yet, the first start makes them")
+    if settings.database or (settings.data / DATABASE_FILE).is_file():
+        open_store(url=settings.url).close()
+        show.console.print("database: ok, schema up to date")
+    else:
+        show.console.print("database: none yet, the first start makes it")
+    missing = [role for role in ("timestamp", "snapshot", "targets") if not keys.key_files(settings.keys, role)]
+    if len(missing) == 3:
+        show.console.print("keys: none yet, the first start makes them")
+    elif missing:
+        rule = f"hold the key of every online role: {' and '.join(missing)} missing, restore it from your backup"
+        raise InvalidParameter("keys", rule, str(settings.keys))
+    else:
+        show.console.print("keys: ok")
     if settings.list.allow_file is not None:
         count = len(never.read_allow_file(settings.list.allow_file))
         show.console.print(f"allowlist: ok, {count} numbers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from datetime import UTC, datetime
 from functools import cache
@@ -14,34 +13,36 @@ from rich.table import Table
 
 from hushcall.blocklist import iso
 from hushcall.cli import show
-from hushcall.errors import MissingExtra
+from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, chosen_settings, must_exist
 
 if TYPE_CHECKING:
     from hushcall.server.ceremony import Published, Standing
 
 PASSPHRASE = "HUSHCALL_ROOT_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
-DEFAULT_DATA = Path("hushcall-data")
 
 keys = typer.Typer(
     help="Make the keys that sign the list, replace one, and see where they stand.", no_args_is_help=True
 )
-Data = Annotated[Path, typer.Option(help="The server's data folder; its keys are in the folder keys there.")]
-Database = Annotated[str | None, typer.Option(help="The server's database, where it is not in the data folder.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
-def _published(data: Path, database: str | None) -> Published:
-    if importlib.util.find_spec("sqlalchemy") is None:
-        raise MissingExtra("hushcall keys", "server")
+def _published(
+    config: Path | None, data: Path | None, database: str | None, *, make: bool = False
+) -> tuple[Published, Path]:
+    """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
+    settings = chosen_settings(config, data, database)
+    if not make:
+        must_exist(settings)
     from hushcall.server.store import open_store  # noqa: PLC0415
 
-    return open_store(data, database)
+    return open_store(url=settings.url), settings.keys
 
 
 @keys.command()
 def init(
-    data: Data = DEFAULT_DATA,
-    database: Database = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
     passphrase: Annotated[
         bool, typer.Option(help=f"Lock the root key with a passphrase: asked for, or taken from {PASSPHRASE}.")
     ] = False,
@@ -57,16 +58,16 @@ def init(
 
       hushcall keys init --data /var/lib/hushcall --json
     """
-    published = _published(data, database)
+    published, folder = _published(config, data, database, make=True)
     from hushcall.server import ceremony  # noqa: PLC0415
 
     secret = _ask("Passphrase for the root key", confirm=True) if passphrase else None
-    root_key = ceremony.init(published, data / "keys", datetime.now(UTC), secret)
+    root_key = ceremony.init(published, folder, datetime.now(UTC), secret)
     digest = ceremony.root_sha256(published.files())
     if json:
-        show.print_json({"keys": str(data / "keys"), "root_key": str(root_key), "root_sha256": digest})
+        show.print_json({"keys": str(folder), "root_key": str(root_key), "root_sha256": digest})
         return
-    show.console.print(f"Keys made in {data / 'keys'}, first root published.", soft_wrap=True)
+    show.console.print(f"Keys made in {folder}, first root published.", soft_wrap=True)
     show.console.print(f"Move {root_key} off this machine: onto two sticks, in two places.", soft_wrap=True)
     show.console.print(f"SHA-256 of the root, for phones that want to be sure: {digest}", soft_wrap=True)
 
@@ -75,8 +76,9 @@ def init(
 def rotate(
     roles: Annotated[list[str], typer.Argument(help="timestamp, snapshot, targets, root; several are done in turn.")],
     root_key: Annotated[Path | None, typer.Option(help="The root key's file, if it is not in keys/offline.")] = None,
-    data: Data = DEFAULT_DATA,
-    database: Database = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
     json: Json = False,
 ) -> None:
     """Replace a key. Phones follow by themselves at their next sync; the server need not be restarted.
@@ -89,13 +91,13 @@ def rotate(
 
       hushcall keys rotate timestamp snapshot targets --root-key /media/stick/root.pem
     """
-    published = _published(data, database)
+    published, folder = _published(config, data, database)
     from hushcall.server import ceremony  # noqa: PLC0415
 
     ask = cache(lambda path: _ask(f"Passphrase of {path}", confirm=False))
     done = []
     for role in roles:
-        rotated = ceremony.rotate(published, data / "keys", role, datetime.now(UTC), ask, root_key)
+        rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
         root_key = rotated.saved if role == "root" else root_key  # the roles after it need the new one
         done.append(rotated)
     if json:
@@ -112,17 +114,19 @@ def rotate(
 
 
 @keys.command()
-def status(data: Data = DEFAULT_DATA, database: Database = None, json: Json = False) -> None:
+def status(
+    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: Json = False
+) -> None:
     """Show every role's version, expiry and keys. Exits with 1 if something expired or a key is missing.
 
     [bold]Examples[/bold]
 
       hushcall keys status --json
     """
-    published = _published(data, database)
+    published, folder = _published(config, data, database)
     from hushcall.server import ceremony  # noqa: PLC0415
 
-    standing = ceremony.status(published, data / "keys", datetime.now(UTC))
+    standing = ceremony.status(published, folder, datetime.now(UTC))
     if json:
         rows = [
             {

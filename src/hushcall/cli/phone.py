@@ -12,35 +12,27 @@ import typer
 
 from hushcall.cli import phone_agi, phone_calls, phone_show, show
 from hushcall.cli.phone_home import LOCK_PATIENCE, Home, Json, folder_of, is_set_up, opened, phone_of
-from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.errors import InvalidData, InvalidParameter, Unreachable
 
 if TYPE_CHECKING:
     from hushcall.phone.ledger import Limits
-    from hushcall.phone.phone import Outcome
+    from hushcall.phone.phone import Outcome, Phone
     from hushcall.phone.store import Store
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
     no_args_is_help=True,
 )
-phone.command()(phone_calls.ingest)
-phone.command()(phone_calls.watch)
-phone.command()(phone_show.status)
-phone.command()(phone_show.ledger)
-phone.command()(phone_show.explain)
-phone.command()(phone_agi.agi)
-
 LONGEST_NAP = 900
 
 
-@phone.command()
 def init(
     server: Annotated[str, typer.Option(help="The server's address, like https://calls.example.org.")],
     invite: Annotated[str, typer.Option(help="An invite code, where the server asks for one.")] = "",
     root: Annotated[
         Path | None, typer.Option(help="The operator's root.json, got in a trusted way. Default: trust on first sync.")
     ] = None,
-    cap_window: Annotated[float | None, typer.Option(help="Most ε in seven days. Default: 28.")] = None,
+    cap_window: Annotated[float | None, typer.Option(help="Most ε in seven days. Default: 32.")] = None,
     cap_life: Annotated[float | None, typer.Option(help="Most ε ever. Default: 1460.")] = None,
     max_epsilon: Annotated[float | None, typer.Option(help="Most ε of one report. Default: 4.")] = None,
     rounds_per_day: Annotated[int | None, typer.Option(help="Most rounds joined in a day. Default: 1.")] = None,
@@ -63,6 +55,7 @@ def init(
       hushcall phone init --server https://calls.example.org --max-epsilon 2 --cap-window 14
     """
     from hushcall.phone.client import HttpServer, checked_url  # noqa: PLC0415
+    from hushcall.phone.erasing import forget_list  # noqa: PLC0415
     from hushcall.phone.lock import locked  # noqa: PLC0415
     from hushcall.phone.screening import save_policy  # noqa: PLC0415
     from hushcall.phone.store import Store  # noqa: PLC0415
@@ -74,33 +67,44 @@ def init(
         with locked(folder_of(home), LOCK_PATIENCE):
             limits = _limits(store, max_epsilon, cap_window, cap_life, rounds_per_day, whole_only)
             limits.save(store)
-            save_policy(store, policy or store.get("policy", "block"), block_days or int(store.get("block_days", "2")))
-            if pinned:
-                store.put("root", pinned)
-            new = store.get("server") != url or not store.get("token")
+            save_policy(
+                store,
+                store.get("policy", "block") if policy is None else policy,
+                int(store.get("block_days", "2")) if block_days is None else block_days,
+            )
+            before = store.get("server")
+            new = before != url or not store.get("token")
             if new:
                 enrolled = HttpServer(url).enrol(invite)
+                if before and before != url:
+                    forget_list(store)  # another operator has other keys
                 with store.transaction():
                     store.put("server", url)
                     store.put("token", enrolled.token)
                     store.put("device", str(enrolled.device))
+            if pinned:
+                store.put("root", pinned)
         result = {"server": url, "device": int(store.get("device")), "enrolled": new, "home": str(folder_of(home))}
     finally:
         store.close()
     if json:
         show.print_json(result | {"limits": _plain(limits)})
         return
-    show.console.print(f"{'Enrolled' if new else 'Settings changed'}: device {result['device']} at {url}.")
+    show.console.print(
+        f"{'Enrolled' if new else 'Already enrolled, settings kept or changed'}: device {result['device']} at {url}."
+    )
+    if before and before != url:
+        show.console.print(f"The list of {before} was removed; what was spent stays in the ledger.")
     if url.startswith("http://"):
         show.console.print("This address is not encrypted: use https:// outside your own network.")
-    show.console.print("Next: hushcall phone ingest FILE --contacts FILE, then hushcall phone report.")
+    show.console.print("Next: hushcall phone ingest FILE --contacts FILE; hushcall phone status says what is missing.")
 
 
-@phone.command()
 def report(
     wait: Annotated[bool, typer.Option("--wait", help="Stay until this round is done.")] = False,
-    now: Annotated[
-        bool, typer.Option("--now", help="Skip the random delays: weakens privacy, meant for tests and demos.")
+    hurry: Annotated[
+        bool,
+        typer.Option("--hurry", "--now", help="Skip the random delays: weakens privacy, meant for tests and demos."),
     ] = False,
     home: Home = None,
     json: Json = False,
@@ -113,25 +117,21 @@ def report(
 
       hushcall phone report --wait
     """
-    from hushcall.phone.lock import locked  # noqa: PLC0415
-
     with opened(home) as store:
         client = phone_of(store)
         while True:
-            with locked(folder_of(home), LOCK_PATIENCE):
-                outcome = client.report(hurry=now)
+            outcome = _step(client, folder_of(home), hurry=hurry, patient=wait)
             if not wait or outcome.action not in ("waiting", "announced") or outcome.next_at is None:
                 break
             if not json:
-                show.console.print(_sentence(outcome))
+                show.console.print(_sentence(outcome), markup=False, soft_wrap=True)
             time.sleep(min(LONGEST_NAP, max(1, outcome.next_at - int(time.time()))))
     if json:
         show.print_json(asdict(outcome))
     else:
-        show.console.print(_sentence(outcome))
+        show.console.print(_sentence(outcome), markup=False, soft_wrap=True)
 
 
-@phone.command()
 def sync(home: Home = None, json: Json = False) -> None:
     """Fetch the newest list and verify its signatures; if anything is wrong the old one stays.
 
@@ -148,13 +148,13 @@ def sync(home: Home = None, json: Json = False) -> None:
     if json:
         show.print_json({**asdict(result), "expires": expires})
         return
+    numbers = "1 number" if result.entries == 1 else f"{result.entries:,} numbers"
     show.console.print(
-        f"List version {result.version}: {result.entries} numbers ({result.how}, {result.bytes:,} bytes); "
-        f"good until {expires}."
+        f"List version {result.version}: {numbers} ({result.how}, {result.bytes:,} bytes); good until {expires}.",
+        soft_wrap=True,
     )
 
 
-@phone.command()
 def check(
     number: Annotated[str, typer.Argument(help="A caller, in any usual notation.")],
     home: Home = None,
@@ -181,7 +181,6 @@ def check(
         print(f"hushcall: {verdict.warning}", file=sys.stderr)
 
 
-@phone.command()
 def forget(
     everything: Annotated[bool, typer.Option("--all", help="The ledger, the settings and the list as well.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
@@ -190,7 +189,8 @@ def forget(
 ) -> None:
     """Erase every number from this phone: calls, contacts, what was reported. The ledger keeps its totals.
 
-    A number that is forgotten here and calls again may be reported again, even within the window.
+    The phone also forgets which numbers it has reported. If it reads a call log with them again, they may be reported
+    again, even within the window. Nothing that was sent can be called back.
 
     [bold]Examples[/bold]
 
@@ -214,6 +214,20 @@ def forget(
         show.print_json({"forgotten": "everything" if everything else "numbers"})
     else:
         show.console.print("Forgotten." if everything else "Forgotten; the ledger and the settings stay.")
+
+
+def _step(client: Phone, folder: Path, *, hurry: bool, patient: bool) -> Outcome:
+    """One look at the round. A patient phone outlasts a network that is away."""
+    from hushcall.phone.lock import locked  # noqa: PLC0415
+    from hushcall.phone.phone import POLL_SECONDS, Outcome  # noqa: PLC0415
+
+    try:
+        with locked(folder, LOCK_PATIENCE):
+            return client.report(hurry=hurry)
+    except Unreachable as error:
+        if not patient:
+            raise
+        return Outcome("waiting", f"{error} It will be asked again.", next_at=int(time.time()) + POLL_SECONDS)
 
 
 def _root(path: Path | None) -> str:
@@ -262,3 +276,20 @@ def _sentence(outcome: Outcome) -> str:
     if outcome.next_at is None:
         return outcome.words
     return f"{outcome.words} Run again after {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(outcome.next_at))}."
+
+
+# In the order in which a newcomer needs them: --help lists them so.
+for _command in (
+    init,
+    phone_calls.ingest,
+    report,
+    sync,
+    check,
+    phone_show.status,
+    phone_show.ledger,
+    phone_show.explain,
+    phone_calls.watch,
+    phone_agi.agi,
+    forget,
+):
+    phone.command()(_command)

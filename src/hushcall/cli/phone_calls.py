@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from hushcall.phone.store import Store
     from hushcall.phone.unknown import Ingested
 
+_LEFT_OUT = {
+    "hidden": "with no number",
+    "foreign": "short or foreign",
+    "ignored": "blocked already",
+    "malformed": "malformed",
+}
 Format = Annotated[str | None, typer.Option("--format", help="The log's format. Default: recognised by its content.")]
 Zone = Annotated[
     str | None, typer.Option(help="Time zone of logs in local time, like Europe/Berlin; remembered. Default: UTC.")
@@ -53,14 +59,17 @@ def ingest(
         for done, name in enumerate(files or (), 1):
             rows.append({"file": name, **_take(store, name, format, where, again=again)})
             show.step(bar, "reading", done, len(files or ()))
-        added = [{"file": str(path), **_contacts(store, path)} for path in contacts or ()]
+        added: list[dict[str, Any]] = [{"file": str(path), **_contacts(store, path)} for path in contacts or ()]
     if json:
         show.print_json({"logs": rows, "contacts": added})
         return
     for row in rows:
-        show.console.print(_words(row))
+        show.console.print(_words(row), markup=False, soft_wrap=True)
     for row in added:
-        show.console.print(f"{row['file']}: {row['numbers']} contacts ({row['malformed']} could not be read).")
+        spoilt = f" {row['malformed']} entries could not be read." if row["malformed"] else ""
+        show.console.print(
+            f"{row['file']}: {_count(row['numbers'], 'contact')}, never reported.{spoilt}", markup=False, soft_wrap=True
+        )
 
 
 def watch(
@@ -72,7 +81,7 @@ def watch(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Follow a growing call log, through rotation too. With --json one document a line.
+    """Follow a growing call log, through rotation too, until stopped. With --json one document a line.
 
     [bold]Examples[/bold]
 
@@ -83,17 +92,38 @@ def watch(
     import json as text  # noqa: PLC0415
 
     with opened(home) as store:
-        where, last = _zone(store, zone), None
+        where, last, looks = _zone(store, zone), None, 0
         while True:
             stamp = _stamp(file)
             if once or (stamp is not None and stamp != last):
-                row = {"file": str(file), **_take(store, str(file), format, where)}
-                if once or row["calls"] or row["malformed"]:
+                row = _look(store, file, format, where, patient=looks > 0)
+                if row and (once or row["calls"] or row["malformed"]):
                     print(text.dumps(row) if json else _words(row), flush=True)
-                last = stamp
+                last, looks = stamp, looks + 1
+            elif not looks:
+                _say(f"{file} is not there yet: waiting for it")
+                looks = 1
             if once:
                 return
-            time.sleep(every)
+            try:
+                time.sleep(every)
+            except KeyboardInterrupt:  # how a person ends it
+                return
+
+
+def _look(store: Store, file: Path, form: str | None, zone: tzinfo, *, patient: bool) -> dict[str, Any] | None:
+    """One look at a followed log. Later looks are patient: a file may vanish between two looks, or be half written."""
+    try:
+        return {"file": str(file), **_take(store, str(file), form, zone)}
+    except InvalidData as error:
+        if not patient:
+            raise
+        _say(f"{error}; will look again")
+        return None
+
+
+def _say(words: str) -> None:
+    print(f"hushcall: {words}", file=sys.stderr, flush=True)
 
 
 def _take(store: Store, name: str, form: str | None, zone: tzinfo, *, again: bool = False) -> dict[str, Any]:
@@ -122,7 +152,7 @@ def _row(result: ReadResult, taken: Ingested) -> dict[str, Any]:
     }
 
 
-def _contacts(store: Store, path: Path) -> dict[str, int]:
+def _contacts(store: Store, path: Path) -> dict[str, Any]:
     from hushcall.formats.calls.contacts import read_contacts  # noqa: PLC0415
     from hushcall.numbers import NANP  # noqa: PLC0415
     from hushcall.phone.unknown import add_contacts  # noqa: PLC0415
@@ -136,13 +166,20 @@ def _contacts(store: Store, path: Path) -> dict[str, int]:
 
 
 def _words(row: dict[str, Any]) -> str:
-    out = {name: row[name] for name in ("hidden", "foreign", "ignored", "malformed") if row[name]}
-    rest = ", ".join(f"{count} {name}" for name, count in out.items())
+    out = {name: row[name] for name in _LEFT_OUT if row[name]}
+    rest = ", ".join(f"{count} {_LEFT_OUT[name]}" for name, count in out.items())
     problem = f" First problem: {row['first_problem']}." if row["first_problem"] else ""
+    if not row["calls"] and not rest:
+        return f"{row['file']} ({row['format'] or 'empty'}): no new calls."
     return (
-        f"{row['file']} ({row['format'] or 'empty'}): {row['calls']} new calls from {row['callers']} numbers, "
-        f"{row['known']} of them known{'; left out: ' + rest if rest else ''}.{problem}"
+        f"{row['file']} ({row['format'] or 'empty'}): {_count(row['calls'], 'call')}; "
+        f"{_count(row['callers'], 'number')} called, {row['strangers']} of them unknown"
+        f"{'; left out: ' + rest if rest else ''}.{problem}"
     )
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _zone(store: Store, given: str | None) -> tzinfo:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from hushcall.phone.health import Finding
 
 OTHERS = 4
+MOST_TRIES = 20_000  # for a number that shares yours' report: enough for b = 11, and quick
+SUSPICION = 1_000_000
 
 
 def status(home: Home = None, json: Json = False) -> None:
@@ -38,9 +42,9 @@ def status(home: Home = None, json: Json = False) -> None:
     else:
         for finding in found:
             mark = "[green]ok[/]  " if finding.ok else "[red]look[/]"
-            show.console.print(f"{mark} {finding.topic}: {finding.words}")
+            show.console.print(f"{mark} {finding.topic}: {escape(finding.words)}", soft_wrap=True)
             if finding.todo:
-                show.console.print(f"     {finding.todo}")
+                show.console.print(f"     {finding.todo}", markup=False, soft_wrap=True)
     if not ok:
         raise typer.Exit(1)
 
@@ -96,9 +100,9 @@ def explain(
     sent = _example() if example else _last(home)
     found = work_out(sent, _others(sent))
     if json:
-        show.print_json(_plain(found))
+        show.print_json(_plain(sent, found))
         return
-    _print(found)
+    _print(sent, found)
 
 
 def _findings(home: Any) -> list[Finding]:
@@ -139,19 +143,29 @@ def _others(sent: Sent) -> list[Number]:
     from hushcall.report.subspace import Subspace  # noqa: PLC0415
 
     coins, plan, area = seeded(sent.public), sent.plan, sent.number.area
-    drawn = [plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(20_000)]
-    numbers = [plan.number(area, suffix) for suffix in drawn]
+    drawn = (plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(MOST_TRIES))
+    numbers = (plan.number(area, suffix) for suffix in drawn)
+    some = list(islice(numbers, OTHERS))
     if not isinstance(sent.mechanism, Subspace):
-        return numbers[:OTHERS]
+        return some
     best = Fraction(sent.mechanism.response.keep, ONE)
-    fits = (n for n in numbers[OTHERS:] if likelihood(sent, item_of(n, sent.profile, plan)) == best)
-    found = next(fits, None)
-    return [*numbers[:OTHERS], *([found] if found else [])]
+    fits = (n for n in numbers if likelihood(sent, item_of(n, sent.profile, plan)) == best)
+    return [*some, *islice(fits, 1)]
 
 
-def _plain(found: Explanation) -> dict[str, Any]:
-    odds = [{"number": str(o.number), "probability": str(o.probability), "ratio": float(o.ratio)} for o in found.odds]
+def _plain(sent: Sent, found: Explanation) -> dict[str, Any]:
+    odds = [
+        {
+            "number": str(o.number),
+            "likeliest_report": o.likeliest.hex(),
+            "probability": str(o.probability),
+            "ratio": float(o.ratio),
+        }
+        for o in found.odds
+    ]
     return {
+        "round": sent.round,
+        "dummy": sent.dummy,
         "report": found.report.hex(),
         "parts": [{"name": name, "hex": text, "meaning": meaning} for name, text, meaning in found.parts],
         "in_the_clear": found.clear,
@@ -160,30 +174,71 @@ def _plain(found: Explanation) -> dict[str, Any]:
         "worst_ratio": None if found.worst is None else float(found.worst),
         "holds": found.holds,
         "sharing": found.sharing,
+        "possible_reports": found.values,
         "odds": odds,
     }
 
 
-def _print(found: Explanation) -> None:
-    show.console.print(f"The whole report, {len(found.report)} bytes: {found.report.hex(' ')}")
+def _print(sent: Sent, found: Explanation) -> None:
+    say = show.console.print
+    when = "A made-up report" if sent.round is None else f"What left this phone in round {sent.round}"
+    say(f"{when}, all of it:\n", markup=False)
+    say(f"  in the clear   {found.clear}", markup=False)
+    say(f"  the report     {found.report.hex(' ')} ({len(found.report)} bytes)")
     for name, text, meaning in found.parts:
-        show.console.print(f"  {text:<6} {name}: {meaning}")
-    show.console.print(f"In the clear: {found.clear}.")
-    if found.worst is None:
-        show.console.print(
-            f"ε = {float(found.epsilon):g}: no other number makes these bytes more than {found.bound:.4g} times more "
-            "or less likely. hushcall audit computes that from the running code."
+        short = text if len(text) <= 8 else text[:6] + "…"
+        say(f"                 {short:<8} {name}: {meaning}")
+    origin = "a dummy, made up because no unknown number had called" if sent.dummy else "the number that called"
+    say(f"\nBehind it is {sent.number}: {origin}. That stays on the phone.")
+    if found.worst is None or found.values is None or found.often is None or found.seldom is None:
+        say(
+            f"No other number would have made these bytes more than e^{float(found.epsilon):g} = {found.bound:.4g} "
+            "times more or less likely. hushcall audit computes that from the running code."
         )
         return
-    table = Table(title="How likely each number makes exactly these bytes")
-    for column in ("number", "probability", "against yours"):
+    mine, bytes_sent = found.odds[0], found.report.hex(" ")
+    true = mine.likeliest == found.report
+    say(
+        f"Its own report is {mine.likeliest.hex(' ')}. A phone sends a number's own report with a chance of "
+        f"{_percent(found.often)}, and each of the other {found.values - 1:,} with {_percent(found.seldom)}. "
+        f"{'This time it sent the own one.' if true else 'This time it sent another one.'}\n"
+    )
+    table = Table(title="What it could have been for other numbers, and how likely")
+    for column in ("number", "its own report", f"chance of {bytes_sent}", "against yours"):
         table.add_column(column, justify="right")
     for place, odds in enumerate(found.odds):
-        label = f"{odds.number} (yours)" if place == 0 else str(odds.number)
-        table.add_row(label, f"{float(odds.probability):.6f}", f"× {float(odds.ratio):.4g}")
-    show.console.print(table)
-    show.console.print(
-        f"Worst ratio of any two numbers: {float(found.worst):.6g}, within e^{float(found.epsilon):g} = "
-        f"{found.bound:.6g}: {'yes' if found.holds else 'NO'}. "
-        f"At least {found.sharing:,} values share the odds of yours exactly."
+        label = f"yours: {odds.number}" if place == 0 else str(odds.number)
+        table.add_row(label, odds.likeliest.hex(" "), _percent(odds.probability), _times(odds.ratio))
+    say(table)
+    say(
+        f"Whoever sees {bytes_sent} suspects the numbers that have it as their own report: one in {found.values:,}, "
+        f"about {_candidates(sent) // found.values:,} numbers, like the last one above. Yours is "
+        f"{'among them' if true else 'not even among them'}.\n"
+        f"Of any two numbers, one makes these bytes at most {float(found.worst):.4g} times as likely as the other; "
+        f"promised is e^ε = e^{float(found.epsilon):g} = {found.bound:.4g}: {'kept' if found.holds else 'BROKEN'}. "
+        f"Somebody who gave a number a chance of 1 in {SUSPICION:,} to have called you gives it at most "
+        f"{_after(found.bound)} after seeing this report."
     )
+
+
+def _candidates(sent: Sent) -> int:
+    """How many numbers the report may be about: those of the area code, or all where nothing is in the clear."""
+    from hushcall.report.items import UNBUCKETED  # noqa: PLC0415
+
+    areas = len(sent.plan.area_codes) if sent.profile in UNBUCKETED else 1
+    return areas * sent.plan.valid_suffixes
+
+
+def _percent(chance: Fraction) -> str:
+    return f"{100 * float(chance):.3g} %"
+
+
+def _times(ratio: Fraction) -> str:
+    if ratio == 1:
+        return "the same"
+    return f"{float(ratio):.3g} ×" if ratio > 1 else f"1/{float(1 / ratio):.3g}"
+
+
+def _after(bound: float) -> str:
+    """Bayes: odds of 1 : SUSPICION − 1, times the most that one report can weigh."""
+    return f"1 in {1 + (SUSPICION - 1) / bound:,.0f}"

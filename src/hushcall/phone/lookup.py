@@ -104,7 +104,8 @@ def read_header(data: bytes) -> dict[str, Any]:
     first = data[: data.find(b"\n")]
     try:
         header = dict(json.loads(first))
-        known, _ = header["format"] == FORMAT, [float(header[name]) for name in ("version", "entries", "tau")]
+        known = header["format"] == FORMAT
+        _ = [int(header[name]) for name in ("version", "entries", "tau")]  # infinity and NaN are no integers
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InvalidList("list", f"start with a {FORMAT} header", first) from None
     if not known:

@@ -33,7 +33,6 @@ from hushcall.phone.round_info import ANNOUNCING, COLLECTING, RoundInfo
 from hushcall.phone.screening import Screen
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import ByteSource, os_entropy
-from hushcall.report.hashing import derive
 from hushcall.report.items import UNBUCKETED, bucket_of, item_of
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.parameters import to_plain
@@ -146,12 +145,15 @@ class _Visit:
             return self._outcome("stopped", f"Nothing is sent: {why}.")
         today = now - now % DAY
         if diary.joined_since(phone.store, today) >= limits.rounds_per_day:
-            words = f"This phone takes part in {limits.rounds_per_day} round(s) a day, and has done so today."
+            rounds = "one round" if limits.rounds_per_day == 1 else f"{limits.rounds_per_day} rounds"
+            words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
         window = max(info.window, limits.days)
         seq = diary.next_seq(phone.store)
         moments = schedule.draw(info, phone.coins)
-        number, dummy = unknown.choose(unknown.buffered(phone.store, now, window, seq), phone.plan, phone.coins)
+        daily = limits.rounds_per_day == 1
+        waiting = unknown.buffered(phone.store, now, window, seq, daily=daily)
+        number, dummy = unknown.choose(waiting, phone.plan, phone.coins)
         bucket = bucket_of(number, info.mechanism)
         with phone.store.transaction():
             diary.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
@@ -182,7 +184,7 @@ class _Visit:
                 return self._skip(row, why)
             if wait := self._not_yet(row.report_at, "report"):
                 return wait
-            public = derive("report", info.seed, bytes.fromhex(row.ticket))
+            public = info.public_for(row.ticket)
             item = item_of(phone.plan.parse(row.number), row.mechanism, phone.plan)
             report = mechanism.privatise(item, public, phone.coins)
         except InvalidParameter as error:

@@ -5,6 +5,7 @@ A phone trusts none of it with its budget: this is what the server *asks*; :mod:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from hushcall import checks
 from hushcall.blocklist import iso, unix
 from hushcall.errors import InvalidParameter
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.report.hashing import SEED_BYTES, derive
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.parameters import from_plain
 
@@ -21,6 +22,7 @@ COLLECTING = "collecting"
 OVER = frozenset({"closed", "decoded", "published"})
 STATES = frozenset({ANNOUNCING, COLLECTING, "held"}) | OVER
 MOST_WINDOW = 366
+_TICKET = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,12 @@ class RoundInfo:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise InvalidParameter("round", "be a document as the protocol describes it", document) from None
+
+    def public_for(self, ticket: str) -> bytes:
+        """The public seed of the report for this ticket (32 hexadecimal digits)."""
+        if not _TICKET.fullmatch(ticket):
+            raise InvalidParameter("ticket", "be 32 hexadecimal digits", ticket)
+        return derive("report", self.seed, bytes.fromhex(ticket))
 
     def mechanism_for(self, bucket: int) -> Mechanism | None:
         """What reports of this bucket go through, or None where the bucket is skipped."""

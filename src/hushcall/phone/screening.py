@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hushcall import checks
 from hushcall.errors import InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone import unknown
-from hushcall.phone.lookup import LIST_FILE, Action, LoadedList, Policy, Verdict, check
+from hushcall.phone.lookup import LIST_FILE, STATE_FILE, Action, LoadedList, Policy, Verdict, check
 from hushcall.phone.store import Store
 
 POLICIES = ("block", "warn")
@@ -57,14 +58,19 @@ class Screen:
             return replace(found, action=Action.WARN)
         return found
 
-    def _list_stamp(self) -> tuple[int, int] | None:
-        if self.store.folder is None:
+    def _list_stamp(self) -> tuple[int, ...] | None:
+        """Changes with the list and with its state: a sync that finds nothing new still moves the expiry."""
+        if self.store.folder is None or not (self.store.lists / LIST_FILE).exists():
             return None
-        try:
-            found = (self.store.lists / LIST_FILE).stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size
+        return *_stamp(self.store.lists / LIST_FILE), *_stamp(self.store.lists / STATE_FILE)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size
 
 
 def save_policy(store: Store, policy: str, block_days: int) -> None:

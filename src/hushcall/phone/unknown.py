@@ -17,15 +17,21 @@ from hushcall.phone.ledger import DAY
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
 
+_NEVER = (1 << 63) - 1  # rounds: more than any phone takes part in
 COUNTED = frozenset({CallKind.INCOMING, CallKind.MISSED, CallKind.REJECTED, CallKind.VOICEMAIL})
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What became of the calls of a log. ``callers``: different numbers among the calls that count."""
+    """What became of the calls of a log. ``callers``: different numbers among the calls that count.
+
+    ``strangers`` are those of them that this log neither names nor has the owner calling; ``known`` are the others,
+    and whom the owner called.
+    """
 
     calls: int = 0
     callers: int = 0
+    strangers: int = 0
     known: int = 0
     hidden: int = 0
     foreign: int = 0
@@ -51,8 +57,9 @@ def ingest(store: Store, calls: Iterable[Call], plan: NumberingPlan, now: int) -
             called = 0 if made else min(call.at, now)  # a clock that ran ahead must not make calls eternal
             seen[number] = max(last, called), known or made or bool(call.name)
     _remember(store, seen)
+    callers = [known for last, known in seen.values() if last > 0]
     known_count = sum(known for _, known in seen.values())
-    return Ingested(count, sum(last > 0 for last, _ in seen.values()), known_count, hidden, foreign, ignored)
+    return Ingested(count, len(callers), callers.count(False), known_count, hidden, foreign, ignored)
 
 
 def note(store: Store, calls: Iterable[tuple[Number, int]]) -> None:
@@ -78,17 +85,19 @@ def contacts(store: Store) -> frozenset[str]:
     return frozenset(row[0] for row in store.rows("SELECT number FROM contacts"))
 
 
-def buffered(store: Store, now: int, window: int, seq: int) -> list[str]:
+def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = True) -> list[str]:
     """The numbers that may be reported in participation ``seq``, in order.
 
-    A reported number comes back when it has called again and the window has passed: that many days, or that many
-    rounds that this phone took part in (at most one a day unless its owner allows more).
+    A reported number comes back when it has called again and the window has passed: that many days. Where the owner
+    allows more than one round a day (not ``daily``), a round is what a day is elsewhere, and that many rounds of this
+    phone's own are enough.
     """
+    rounds = window if not daily else _NEVER
     found = store.rows(
         "SELECT c.number FROM callers c LEFT JOIN reported r USING (number)"
         " WHERE NOT c.known AND c.last > ? AND c.number NOT IN (SELECT number FROM contacts)"
         " AND (r.number IS NULL OR (r.at < c.last AND (? - r.seq >= ? OR ? - r.at >= ?))) ORDER BY c.number",
-        *(now - window * DAY, seq, window, now, window * DAY),
+        *(now - window * DAY, seq, rounds, now, window * DAY),
     )
     return [row[0] for row in found]
 

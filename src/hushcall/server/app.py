@@ -15,11 +15,12 @@ from hushcall import __version__
 from hushcall.errors import HushcallError
 from hushcall.server import metrics
 from hushcall.server.committing import GroupCommit
+from hushcall.server.describing import describe
 from hushcall.server.fast_path import FastPath
 from hushcall.server.intake import Intake
 from hushcall.server.middleware import Border
 from hushcall.server.problems import Problem
-from hushcall.server.routes import admin, lists, phoneblock, phones, probes
+from hushcall.server.routes import admin, lists, pages, phoneblock, phones, probes
 from hushcall.server.scheduler import Scheduler
 from hushcall.server.service import Service
 
@@ -54,19 +55,21 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         version=__version__,
         description=_ABOUT,
         lifespan=lifespan,
-        docs_url=None,  # the usual page loads its script from elsewhere; ours is /docs (routes.probes)
+        docs_url=None,  # the usual page loads its script from elsewhere; ours is /docs (routes.pages)
         redoc_url=None,
+        redirect_slashes=False,  # one address a thing; a redirect would repeat what was asked for
         license_info={"name": "Apache-2.0"},
     )
     app.state.service = service
     app.state.limiter = phones.RateLimit(settings.intake.per_device)
     app.state.enrolments = phones.RateLimit(settings.enrol.per_minute)
-    for routes in (phones, lists, phoneblock, admin, probes):
+    for routes in (phones, lists, phoneblock, admin, probes, pages):
         app.include_router(routes.router)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HushcallError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
+    describe(app)
     app.add_middleware(FastPath)
     app.add_middleware(Border, max_body=settings.intake.max_body, access_log=settings.server.access_log)
     return app
@@ -94,11 +97,16 @@ async def _ours(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
+    parts = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]  # that name was sent, not ours
+    place = ".".join(str(part) for part in parts)
     return await _problem(request, Problem("bad-request", f"{place}: {first['msg']}."))
 
 
 async def _plain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
+    if isinstance(error.__cause__, Problem):  # raised while the framework read the body: too large
+        return await _problem(request, error.__cause__)
     names = {404: "not-found", 405: "method-not-allowed"}
-    return await _problem(request, Problem(names.get(error.status_code, "bad-request")))
+    answer = await _problem(request, Problem(names.get(error.status_code, "bad-request")))
+    answer.headers.update(error.headers or {})  # which methods are allowed
+    return answer

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hushcall.server import metrics
@@ -18,6 +19,7 @@ from hushcall.server.problems import Problem
 from hushcall.server.tokens import token_hash
 
 _PATH = re.compile(r"/v1/rounds/([1-9][0-9]{0,8})/(?:announcements|reports/([0-9A-Fa-f]{32}))")
+_ANNOUNCEMENTS, _REPORTS = "/v1/rounds/{number}/announcements", "/v1/rounds/{number}/reports/{ticket}"
 _METHOD = {True: "PUT", False: "POST"}
 _ANNOUNCED = metrics.ACCEPTED.labels("announcement")
 _REPORTED = metrics.ACCEPTED.labels("report")
@@ -82,15 +84,14 @@ class FastPath:
         if match is None or scope["method"] != _METHOD[match[2] is not None]:
             await self.app(scope, receive, send)
             return
+        scope["route"] = _Named(_REPORTS if match[2] else _ANNOUNCEMENTS)
         state, number, body = scope["app"].state, int(match[1]), await _body(receive)
         authorization = next((value for key, value in scope["headers"] if key == b"authorization"), b"").decode(
             "latin-1"
         )
         if match[2] is None:
-            scope["route"] = _Named("/v1/rounds/{number}/announcements")
             answer = await announce(state, authorization, number, body)
         else:
-            scope["route"] = _Named("/v1/rounds/{number}/reports/{ticket}")
             answer = await report(state, authorization, number, match[2], body)
         text = json.dumps(answer.body).encode() if answer.body else b""
         headers = [(b"content-length", str(len(text)).encode())]
@@ -108,9 +109,10 @@ class _Named:
 
 
 async def _body(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
+    body, more = b"", True
+    while more:
         message = await receive()
-        body += message.get("body", b"")
+        if message["type"] == "http.disconnect":  # half a report is none: it must not be judged, nor counted as refused
+            raise ClientDisconnect
+        body, more = body + message.get("body", b""), message.get("more_body", False)
     return body

@@ -85,6 +85,7 @@ class Publisher:
     def refresh(self, now: int) -> bool:
         """Sign anew what is about to expire. False: nothing was."""
         with self.store.write("refresh signatures") as connection:
+            self.store.lock_publishing(connection)
             changed = signing.refresh(PublishedFiles(connection), self.ring(), _moment(now))
             put_files(connection, changed)
         return bool(changed)
@@ -95,6 +96,7 @@ class Publisher:
             if draft is None:
                 return False
             with self.store.write("publish a list" if number is None else "decoded to published") as connection:
+                self.store.lock_publishing(connection)
                 if number is not None:
                     row = self.store.lock_round(connection, number)
                     if row is None or row.state != "decoded":
@@ -127,7 +129,7 @@ class Publisher:
         newest = connection.execute(sa.select(schema.rounds).where(wanted).order_by(table.id.desc()).limit(1)).first()
         if newest is None:
             return None
-        window = self.settings.list.window
+        window = newest.window  # as phones were told
         recent = sa.select(rows.number).where(rows.round > newest.id - window)
         query = sa.select(schema.hitters, table.opens).join(schema.rounds).where(wanted, rows.number.in_(recent))
         sightings = [

@@ -16,6 +16,7 @@ from typing import Any
 
 LOGGER = "hushcall"
 _FIELDS = "fields"
+_KNOWN = (LOGGER, "uvicorn", "alembic")
 
 
 class JsonLines(logging.Formatter):
@@ -27,6 +28,8 @@ class JsonLines(logging.Formatter):
         line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
         if record.name != LOGGER:
             line["from"] = record.name
+        if record.name.partition(".")[0] not in _KNOWN:  # a library's message may quote what it was given
+            line["event"] = f"{record.filename}:{record.lineno}"
         line |= getattr(record, _FIELDS, {})
         if record.exc_info and record.exc_info[0] is not None:
             line |= where(*record.exc_info)
@@ -49,6 +52,8 @@ def set_up(level: str = "INFO") -> None:
     """Send our lines, and uvicorn's, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    logging.captureWarnings(True)
+    logging.getLogger().handlers = [handler]  # whatever else has something to say
     for name in (LOGGER, "uvicorn", "uvicorn.error", "alembic"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hushcall.server import metrics
@@ -19,6 +20,8 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+HUNG_UP = 499
+"""How a request that its caller did not finish is counted."""
 _HEADERS = [
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -45,6 +48,8 @@ class Border:
             await self.app(scope, _limited(receive, self.max_body), answer)
         except Problem as problem:
             await answer.problem(problem)
+        except ClientDisconnect:
+            answer.status = HUNG_UP  # nobody is left to be told
         except Exception as error:
             log("request failed", level=logging.ERROR, error=error, route=_route(scope))
             await answer.problem(Problem("internal"))

@@ -11,6 +11,7 @@ from typing import Any
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:hushcall:problem:"
+SCHEMA = "#/components/schemas/Problem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def refusals(*names: str) -> dict[int | str, dict[str, Any]]:
     by_status: dict[int | str, dict[str, Any]] = {}
     for name in names:
         kind = PROBLEMS[name]
-        content = by_status.setdefault(kind.status, {"description": "", "content": {MEDIA_TYPE: {"examples": {}}}})
+        described = {"schema": {"$ref": SCHEMA}, "examples": {}}
+        content = by_status.setdefault(kind.status, {"description": "", "content": {MEDIA_TYPE: described}})
         content["description"] = ", ".join(filter(None, [content["description"], kind.name]))
         content["content"][MEDIA_TYPE]["examples"][name] = {"value": document(kind)}
     return by_status

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.blocklist import iso
-from hushcall.errors import InvalidParameter
+from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.profiles import Profile
@@ -88,12 +88,18 @@ class Rounds:
     def advance(self, now: int, *, force: bool = False) -> list[str]:
         """Do everything that is due, oldest round first; with ``force`` the next step of the newest round is due."""
         done: list[str] = []
+        trouble: HushcallError | None = None
         for row in self._unfinished():
-            done += self._advance_one(row.id, now, force=force)
+            try:
+                done += self._advance_one(row.id, now, force=force)
+            except HushcallError as error:  # an allowlist that cannot be read, say: that round waits, others go on
+                trouble = trouble or error
         newest = self.newest()
         over = newest is not None and (newest.held_from or newest.state) not in ("announcing", "collecting")
         if newest is None or (over and (now >= newest.next or (force and not done))):
             done.append(f"round {self.open(now)} opened")
+        if trouble is not None:
+            raise trouble
         return done
 
     def _advance_one(self, number: int, now: int, *, force: bool) -> list[str]:
@@ -103,7 +109,7 @@ class Rounds:
             if state == "announcing" and self._due(number, "collects", now, force and not done):
                 self.decide(number, now)
             elif state == "collecting" and self._due(number, "closes", now, force and not done):
-                self.close(number)
+                self.close(number, now)
             elif state == "closed":
                 self.learn(number)
             elif state == "decoded":
@@ -154,7 +160,7 @@ class Rounds:
             )
         return sizes, planned
 
-    def close(self, number: int) -> None:
+    def close(self, number: int, now: int | None = None) -> None:
         """Collecting → closed, or held where a guard says that something is off."""
         with self.store.write("collecting to closed") as connection:
             row = self.store.lock_round(connection, number)
@@ -165,8 +171,11 @@ class Rounds:
             rejected = int(connection.execute(query).scalar_one())
             reason = self._guard(connection, row, rejected)
             state = {"state": "held", "held_from": "closed", "reason": reason} if reason else {"state": "closed"}
+            closes = row.closes if now is None else min(row.closes, now)  # by hand, a round may close early
             connection.execute(
-                sa.update(schema.rounds).where(schema.rounds.c.id == number).values(**state, rejected=rejected)
+                sa.update(schema.rounds)
+                .where(schema.rounds.c.id == number)
+                .values(**state, rejected=rejected, closes=closes)
             )
 
     def _guard(self, connection: Connection, row: Any, rejected: int) -> str:
@@ -187,7 +196,11 @@ class Rounds:
         return ""
 
     def learn(self, number: int) -> None:
-        """Closed → decoded: seal the tallies, decode them, then forget who announced what."""
+        """Closed → decoded: seal the tallies, decode them, then forget who announced what, and what was reported.
+
+        A tally of fewer than a million phones still holds each report by itself, and whoever has a ticket (from a
+        proxy's log, say) could tell which one is its: only counts and checksums stay.
+        """
         keep = self.settings.round.keep_reports
         learning.seal(self.store, number, keep, self.beat)
         learning.decode_round(self.store, number, self.pool(), max(2 * self.settings.round.decoders, 1), self.beat)
@@ -197,9 +210,16 @@ class Rounds:
                 return
             values: dict[str, Any] = {"state": "decoded"}
             if not keep:
-                connection.execute(sa.delete(schema.announcements).where(schema.announcements.c.round == number))
+                self._forget(connection, number)
                 values["secret"] = b""
             connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == number).values(**values))
+        self.store.scrub()
+
+    def _forget(self, connection: Connection, number: int) -> None:
+        """Drop everything of a round that is about a phone."""
+        connection.execute(sa.delete(schema.announcements).where(schema.announcements.c.round == number))
+        connection.execute(sa.delete(schema.reports).where(schema.reports.c.round == number))
+        connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == number).values(data=b""))
 
     def hold(self, number: int, reason: str) -> None:
         """Stop a round where it is."""
@@ -218,6 +238,21 @@ class Rounds:
                 raise InvalidParameter("round", "be held", f"{number}, {row.state}")
             values = {"state": row.held_from, "held_from": None, "reason": ""}
             connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == number).values(**values))
+
+    def discard(self, number: int, reason: str) -> None:
+        """End a held round for good: nothing is decoded, everything about phones is dropped, the list learns nothing.
+
+        It counts as published without a finding.
+        """
+        with self.store.write("discard") as connection:
+            row = self._existing(connection, number)
+            if row.state != "held":
+                raise InvalidParameter("round", "be held", f"{number}, {row.state}")
+            self._forget(connection, number)
+            connection.execute(sa.delete(schema.hitters).where(schema.hitters.c.round == number))
+            values = {"state": "published", "held_from": None, "reason": f"discarded: {reason}", "secret": b""}
+            connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == number).values(**values))
+        self.store.scrub()
 
     def _existing(self, connection: Connection, number: int) -> Any:
         row = self.store.lock_round(connection, number)

@@ -1,5 +1,6 @@
 """The operator's settings, in one place: a TOML file, then ``HUSHCALL_*`` variables, then defaults that just work.
 
+A variable is stronger than the file, and what the command line says is stronger than both.
 ``HUSHCALL_ROUND__PERIOD=3600`` sets ``period`` in ``[round]``.
 """
 
@@ -10,13 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from hushcall.errors import InvalidParameter
 from hushcall.profiles import PROFILES, Profile
 
 DATABASE = "hushcall.db"
+_FILE = "toml_values"
+_Unset = BeforeValidator(lambda value: None if value == "" else value)  # TOML and the environment have no other word
 
 
 class _Section(BaseModel):
@@ -40,9 +49,9 @@ class RoundSettings(_Section):
     """What a round is and when its phases change."""
 
     profile: str = Field(default="balanced", description=f"one of {', '.join(PROFILES)}")
-    epsilon: float | None = Field(default=None, description="instead of the profile's")
-    tau: int | None = Field(default=None, description="instead of the profile's")
-    level: float | None = Field(default=None, description="instead of the profile's")
+    epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
+    tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
+    level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
@@ -104,7 +113,9 @@ class ListSettings(_Section):
     window: int = Field(
         default=7, ge=1, le=366, description="rounds without a sighting after which a number leaves the list"
     )
-    allow_file: Path | None = Field(default=None, description="numbers that are never listed, one a line")
+    allow_file: Annotated[Path | None, _Unset] = Field(
+        default=None, description="numbers that are never listed, one a line"
+    )
     allow_command: list[str] = Field(
         default=[], description="a lookup of your own: numbers on stdin, a line each; prints those not to list"
     )
@@ -143,8 +154,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment is stronger than the file: a container overrides what its image brings."""
-        del settings_cls, dotenv_settings, file_secret_settings
-        return env_settings, init_settings
+        del dotenv_settings, file_secret_settings
+        assert isinstance(init_settings, InitSettingsSource)  # noqa: S101
+        file = init_settings.init_kwargs.pop(_FILE, {})
+        return init_settings, env_settings, InitSettingsSource(settings_cls, file)
 
     @property
     def url(self) -> str:
@@ -172,13 +185,11 @@ def load_settings(file: Path | None = None, **changes: Any) -> Settings:
             values = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InvalidParameter("settings", f"be a readable TOML file ({error})", str(file)) from None
-    for key, value in changes.items():
-        if isinstance(value, dict):
-            values[key] = {**values.get(key, {}), **value}
-        else:
-            values[key] = value
+    given: dict[str, Any] = {_FILE: values, **changes}
     try:
-        return Settings(**values)
+        return Settings(**given)
+    except SettingsError as error:
+        raise InvalidParameter("environment", f"be valid ({error})", "HUSHCALL_*") from None
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"

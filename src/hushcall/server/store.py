@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, Engine
@@ -28,6 +29,7 @@ from hushcall.server import schema
 BUSY_SECONDS = 60
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
+_PUBLISHING_LOCK = _MIGRATION_LOCK + 1  # another one: lists are put into force one after the other
 
 
 def _no_fault(_: str) -> None:
@@ -109,6 +111,21 @@ class Store:
             query = query.with_for_update(read=share)
         return connection.execute(query).first()
 
+    def lock_publishing(self, connection: Connection) -> None:
+        """Be the only one that publishes until the transaction ends. On SQLite a write transaction is alone anyway."""
+        if self.postgres:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PUBLISHING_LOCK})
+
+    def scrub(self) -> None:
+        """Let nothing deleted linger in SQLite's write-ahead log. Readers may be in the way: then the next one does."""
+        if not self.postgres:
+            with self.engine.connect() as connection:
+                raw = connection.connection.driver_connection
+                if raw is not None:
+                    raw.execute("PRAGMA busy_timeout=0")
+                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+
     def close(self) -> None:
         """Let go of all connections."""
         self.engine.dispose()
@@ -164,6 +181,7 @@ def make_engine(url: str) -> Engine:
             "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",
+            "secure_delete=ON",  # what a sealed round deletes is overwritten, whichever way SQLite was built
             f"busy_timeout={BUSY_SECONDS * 1000}",
         ):
             cursor.execute(f"PRAGMA {pragma}")
@@ -186,4 +204,8 @@ def migrate(engine: Engine) -> None:
         if engine.dialect.name == "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        try:
+            command.upgrade(config, "head")
+        except CommandError:
+            rule = "have a schema that this release knows: a newer hushcall has used it, so update this one"
+            raise InvalidParameter("database", rule, engine.url.render_as_string(hide_password=True)) from None

@@ -19,10 +19,14 @@ from hushcall.server.routes.phones import RoundId, bearer, service_of
 router = APIRouter(
     prefix="/v1/admin",
     tags=["operators"],
-    responses=refusals("bad-request", "unknown-token", "forbidden", "not-found", "malformed-number"),
+    responses=refusals("bad-request", "unknown-token", "revoked", "forbidden"),
 )
 Id = Annotated[int, Path(ge=1, le=1 << 31)]
 PhoneNumber = Annotated[str, Path(max_length=40, description="in any usual notation")]
+_NO_NUL = r"^[^\x00]*$"  # PostgreSQL keeps no NUL in a text
+_NUMBER = refusals("malformed-number")
+_ROUND = refusals("unknown-round")
+_MOVED = refusals("unknown-round", "wrong-phase")
 _SECURED: dict[str, Any] = {"security": [{"operator": []}]}
 
 
@@ -33,21 +37,21 @@ class _Asked(BaseModel):
 class Reason(_Asked):
     """Why something is done, for the log."""
 
-    why: str = Field(min_length=1, max_length=1000)
+    why: str = Field(min_length=1, max_length=1000, pattern=_NO_NUL)
 
 
 class OfNumber(Reason):
     """About which number, and who asked."""
 
     number: str = Field(max_length=40)
-    who: str = Field(default="operator", max_length=200)
+    who: str = Field(default="operator", max_length=200, pattern=_NO_NUL)
 
 
 class Invitation(_Asked):
     """For how many devices."""
 
     uses: int = Field(default=1, ge=1, le=1_000_000)
-    note: str = Field(default="", max_length=200)
+    note: str = Field(default="", max_length=200, pattern=_NO_NUL)
 
 
 class Many(_Asked):
@@ -78,10 +82,14 @@ def whoami(request: Request) -> dict[str, Any]:
     return {"id": admin.id, "note": admin.note, "scopes": sorted(admin.scopes)}
 
 
-@router.get("/rounds/{number}", openapi_extra=_SECURED, summary="A round, with its numbers")
+@router.get("/rounds/{number}", openapi_extra=_SECURED, responses=_ROUND, summary="A round, with its numbers")
 def round_status(request: Request, number: RoundId) -> dict[str, Any]:
     """State, deadlines, participation, buckets, progress."""
     operator(request, "read")
+    return _status(request, number)
+
+
+def _status(request: Request, number: int) -> dict[str, Any]:
     try:
         return rounds.status(service_of(request).store, number)
     except InvalidParameter:
@@ -105,23 +113,31 @@ def advance(request: Request, force: bool = False) -> dict[str, Any]:
     return {"done": service.rounds.advance(service.now, force=force)}
 
 
-@router.post("/rounds/{number}/hold", openapi_extra=_SECURED, summary="Stop a round where it is")
+@router.post("/rounds/{number}/hold", openapi_extra=_SECURED, responses=_MOVED, summary="Stop a round where it is")
 def hold(request: Request, number: RoundId, reason: Reason) -> dict[str, Any]:
     """It takes no uploads and is not decoded until it is released."""
     operator(request, "rounds")
-    service_of(request).rounds.hold(number, reason.why)
-    return rounds.status(service_of(request).store, number)
+    _status(request, number)
+    try:
+        service_of(request).rounds.hold(number, reason.why)
+    except InvalidParameter:
+        raise Problem("wrong-phase", "Only a round that is still under way can be held.") from None
+    return _status(request, number)
 
 
-@router.post("/rounds/{number}/release", openapi_extra=_SECURED, summary="Let a held round go on")
+@router.post("/rounds/{number}/release", openapi_extra=_SECURED, responses=_MOVED, summary="Let a held round go on")
 def release(request: Request, number: RoundId) -> dict[str, Any]:
     """From the state in which it was held."""
     operator(request, "rounds")
-    service_of(request).rounds.release(number)
-    return rounds.status(service_of(request).store, number)
+    _status(request, number)
+    try:
+        service_of(request).rounds.release(number)
+    except InvalidParameter:
+        raise Problem("wrong-phase", "Only a round that is held can be released.") from None
+    return _status(request, number)
 
 
-@router.get("/numbers/{number}", openapi_extra=_SECURED, summary="The history of a number")
+@router.get("/numbers/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="The history of a number")
 def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """In which rounds it was found, and what was said about it."""
     operator(request, "read")
@@ -138,7 +154,9 @@ def appeal_log(request: Request) -> dict[str, Any]:
     return {"appeals": [dict(row._mapping) for row in appeals.appeals(service_of(request).store)]}
 
 
-@router.post("/appeals", status_code=201, openapi_extra=_SECURED, summary="Take a number off the list")
+@router.post(
+    "/appeals", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Take a number off the list"
+)
 def appeal(request: Request, asked: OfNumber) -> dict[str, Any]:
     """At once, and for as long as the appeal is open."""
     operator(request, "lists")
@@ -163,7 +181,7 @@ def allowlist(request: Request) -> dict[str, Any]:
     return {"allowed": [dict(row._mapping) for row in appeals.allowlist(service_of(request).store)]}
 
 
-@router.post("/allowlist", status_code=201, openapi_extra=_SECURED, summary="Never list a number")
+@router.post("/allowlist", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Never list a number")
 def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
     """If it is listed now, it leaves at once."""
     operator(request, "lists")
@@ -172,7 +190,9 @@ def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
     return {"number": text, "published": service.publisher.republish(service.now)}
 
 
-@router.delete("/allowlist/{number}", openapi_extra=_SECURED, summary="Take a number off the allowlist")
+@router.delete(
+    "/allowlist/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="Take a number off the allowlist"
+)
 def disallow(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """It may be listed again."""
     operator(request, "lists")

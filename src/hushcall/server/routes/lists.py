@@ -12,15 +12,15 @@ from hushcall.server import layout, schema
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.routes.phones import service_of
 
-router = APIRouter(prefix="/v1/lists", tags=["lists"])
+router = APIRouter(prefix="/v1/lists", tags=["lists"], default_response_class=Response)
 _FOREVER = "public, max-age=31536000, immutable"
 _BYTES: dict[int | str, dict[str, object]] = {
-    200: {"description": "the file", "content": {"application/octet-stream": {}}},
+    200: {"description": "the file", "content": {"application/octet-stream": {}, "application/json": {}}},
     304: {"description": "as before"},
 }
 
 
-@router.get("/root.json", responses={**_BYTES}, summary="The trusted root, for a first start")
+@router.get("/root.json", responses={**_BYTES, **refusals("not-found")}, summary="The trusted root, for a first start")
 def root(request: Request) -> Response:
     """The newest root. A phone that trusts on first use starts from it; one that was given a root does not ask."""
     rows = service_of(request).store.rows(sa.select(schema.files.c.path))

@@ -15,10 +15,13 @@ from hushcall.server.listing import newest_list
 from hushcall.server.problems import refusals
 from hushcall.server.routes.phones import service_of
 
-router = APIRouter(prefix="/api", tags=["PhoneBlock"])
+router = APIRouter(prefix="/api", tags=["PhoneBlock"], default_response_class=Response)
 Sha1 = Annotated[str, Query(pattern="^[0-9A-Fa-f]{40}$", description="SHA-1 of the number as +E.164, in hex")]
 Prefix = Annotated[str, Query(pattern="^[0-9A-Fa-f]{4,40}$", description="the first hex digits of that")]
-_REFUSED = refusals("bad-request")
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "in the format asked for", "content": {"application/json": {}, "application/xml": {}}},
+    **refusals("bad-request"),
+}
 
 
 @router.get("/blocklist", responses=_REFUSED, summary="The list, or what changed since a version")

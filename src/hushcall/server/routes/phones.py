@@ -18,6 +18,30 @@ router = APIRouter(prefix="/v1", tags=["phones"])
 RoundId = Annotated[int, Path(ge=1, le=1 << 31, description="a round's number")]
 _ANNOUNCED: dict[str, Any] = {"example": {"round": 12, "bucket": 202, "ticket": "00112233445566778899aabbccddeeff"}}
 
+_PHASE: dict[str, Any] = {
+    "example": {
+        "round": 12,
+        "state": "collecting",
+        "opens": "2026-11-15T00:00:00Z",
+        "collects": "2026-11-15T12:00:00Z",
+        "closes": "2026-11-15T22:48:00Z",
+        "server_time": "2026-11-15T13:30:00Z",
+        "seed": "00" * 32,
+        "plan": "nanp-2026",
+        "window": 7,
+        "profile": {"name": "balanced", "mechanism": "subspace", "epsilon": 4.0, "tau": 10, "level": 0.001},
+        "buckets": {
+            "201": {"runs": False},
+            "202": {
+                "runs": True,
+                "report_bytes": 3,
+                "parameters": {"mechanism": "subspace", "epsilon": 4.0, "bits": 5, "item_bits": 24},
+            },
+        },
+    }
+}
+_BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
+
 
 class RateLimit:
     """At most so many requests a minute and caller; forgets everybody when the minute is over."""
@@ -39,13 +63,14 @@ class RateLimit:
 class Enrolment(BaseModel):
     """What a new device sends."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"invite": "hci_" + "0" * 64}})
     invite: str = Field(default="", max_length=200, description="an invite code, where the operator asks for one")
 
 
 class Enrolled(BaseModel):
     """What it gets, once."""
 
+    model_config = ConfigDict(json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64}})
     device: int
     token: str
 
@@ -59,6 +84,7 @@ class Announcement(BaseModel):
 class Ticket(BaseModel):
     """The right to send one report."""
 
+    model_config = ConfigDict(json_schema_extra=_ANNOUNCED)
     round: int
     bucket: int
     ticket: str = Field(description="32 hexadecimal digits")
@@ -67,6 +93,7 @@ class Ticket(BaseModel):
 class Phase(BaseModel):
     """The round that is open, as phones see it."""
 
+    model_config = ConfigDict(json_schema_extra=_PHASE)
     round: int
     state: Literal["announcing", "collecting", "closed", "decoded", "published", "held"]
     opens: str
@@ -95,7 +122,10 @@ def bearer(request: Request) -> str:
     "/devices",
     status_code=201,
     response_model=Enrolled,
-    responses=refusals("bad-request", "enrolment-closed", "too-many"),
+    responses=refusals(
+        "bad-request", "unknown-token", "revoked", "forbidden", "enrolment-closed", "oversized", "too-many"
+    ),
+    openapi_extra={"security": [{}, {"operator": []}]},  # an operator's token enrols whatever the mode is
     summary="Enrol a device",
 )
 def enrol(request: Request, asked: Enrolment | None = None) -> Any:
@@ -172,6 +202,7 @@ async def announce(request: Request, number: RoundId) -> Response:
 @router.put(
     "/rounds/{number}/reports/{ticket}",
     status_code=201,
+    response_class=Response,
     responses={
         200: {"description": "stored before, counted once"},
         201: {"description": "stored: on disk when this is answered"},
@@ -195,7 +226,7 @@ async def announce(request: Request, number: RoundId) -> Response:
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            "content": {"application/octet-stream": {"schema": _BYTES, "example": "\x01\x04\x1a"}},
         },
         "security": [{"device": []}],
     },

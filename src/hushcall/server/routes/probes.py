@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hushcall import __version__
+from hushcall.errors import HushcallError
 from hushcall.server import metrics, rounds, schema, signing
 from hushcall.server.listing import PublishedFiles
 from hushcall.server.problems import refusals
@@ -19,19 +21,33 @@ from hushcall.server.routes.phones import service_of
 router = APIRouter(tags=["probes"])
 
 
+class Readiness(BaseModel):
+    """Whether to send requests here, and what is wrong by part."""
+
+    status: Literal["ready", "not ready"]
+    missing: dict[str, str]
+
+
 @router.get("/healthz", summary="Alive?")
 async def health() -> dict[str, str]:
     """The process answers."""
     return {"status": "alive", "version": __version__}
 
 
-@router.get("/readyz", summary="Ready?", responses={503: {"description": "something that is needed is missing"}})
+@router.get(
+    "/readyz",
+    summary="Ready?",
+    response_model=Readiness,
+    responses={503: {"description": "something that is needed is missing", "model": Readiness}},
+)
 def ready(request: Request) -> Response:
     """The database answers and the published signatures are in date."""
     try:
         missing = checks(request)
     except sa.exc.SQLAlchemyError:
         missing = {"database": "does not answer"}
+    except HushcallError:
+        missing = {"lists": "have no signed metadata that can be read"}
     status = 503 if missing else 200
     return JSONResponse({"status": "not ready" if missing else "ready", "missing": missing}, status)
 
@@ -44,7 +60,13 @@ def checks(request: Request) -> dict[str, str]:
     return {role.role: "its signature has expired" for role in roles if role.expired}
 
 
-@router.get("/metrics", summary="Prometheus", responses=refusals("unknown-token", "forbidden"))
+@router.get(
+    "/metrics",
+    summary="Prometheus",
+    response_class=PlainTextResponse,
+    responses=refusals("unknown-token", "revoked", "forbidden"),
+    openapi_extra={"security": [{"operator": []}]},
+)
 def prometheus(request: Request) -> Response:
     """Needs an operator's token with the scope ``read``: how many phones take part is nobody else's business."""
     operator(request, "read")

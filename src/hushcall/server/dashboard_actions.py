@@ -1,0 +1,241 @@
+"""What an operator can do from a page: a form comes in, it is checked and put into words to confirm, then it is done.
+
+One table: each action has its scope, its question and its deed. The deeds are those of the API.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hushcall.errors import HushcallError, InvalidNumber
+from hushcall.numbers import NANP
+from hushcall.server import appeals
+from hushcall.server.dashboard import one_round
+from hushcall.server.dashboard_words import number as spaced
+from hushcall.server.devices import Admin
+from hushcall.server.logs import log
+from hushcall.server.problems import Problem
+from hushcall.server.service import Service
+
+_MOST = {"why": 1000, "who": 200, "number": 40}
+
+FLASHES = {
+    "appealed": "The appeal is open. A list without the number is published.",
+    "appealed-unlisted": "The appeal is open. The number was not on the list.",
+    "closed": "The appeal is closed.",
+    "closed-listed": "The appeal is closed, and a new list is published.",
+    "allowed": "The number is on the allowlist. A list without it is published.",
+    "allowed-unlisted": "The number is on the allowlist. It was not on the list.",
+    "disallowed": "The number is off the allowlist.",
+    "disallowed-listed": "The number is off the allowlist, and a new list is published.",
+    "held": "The round is held.",
+    "released": "The round goes on.",
+    "advancing": "Rounds move on now.",
+    "in": "You are logged in.",
+    "out": "You are logged out.",
+}
+"""What a page says after it was done. A cookie carries the name, never a text."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A form, checked: who asks for what."""
+
+    admin: Admin
+    number: str = ""
+    entry: int = 0
+    round: int = 0
+    why: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What to say, and where to go. ``later`` is what still runs when that is answered."""
+
+    flash: str
+    path: str
+    later: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing to do."""
+
+    name: str
+    scope: str
+    title: str
+    button: str
+    fields: tuple[str, ...]
+    question: Callable[[Service, Asked], str]
+    do: Callable[[Service, Asked], Done]
+
+
+def checked(action: Action, form: Mapping[str, str], admin: Admin) -> Asked:
+    """The form, or a problem that says what is wrong with it."""
+    admin.need(action.scope)
+    for name, most in _MOST.items():
+        if len(form.get(name, "")) > most:
+            raise Problem("bad-request", f"The field '{name}' may have {most} characters.")
+    why, who = form.get("why", "").strip(), form.get("who", "").strip()
+    if "why" in action.fields and not why:
+        raise Problem("bad-request", "Say why: it is kept in the log.")
+    number, whole = "", {}
+    if "number" in action.fields:
+        try:
+            number = str(NANP.parse(form.get("number", "")))
+        except InvalidNumber:
+            raise Problem("malformed-number") from None
+    for name in ("entry", "round"):
+        text = form.get(name, "")
+        if name in action.fields and not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 1 << 31):
+            raise Problem("bad-request", f"The field '{name}' must be a whole number.")
+        whole[name] = int(text) if name in action.fields else 0
+    return Asked(admin, number, whole["entry"], whole["round"], why, who or admin.note or "operator")
+
+
+def perform(action: Action, service: Service, asked: Asked) -> Done:
+    """Do it; what one of our own rules refuses becomes a problem in its words."""
+    try:
+        return action.do(service, asked)
+    except HushcallError as error:
+        rule = f"The {getattr(error, 'field', 'request')} must {getattr(error, 'rule', 'be possible just now')}."
+        raise Problem("bad-request", rule) from None
+
+
+def _republished(service: Service, plain: str, listed: str, path: str) -> Done:
+    return Done(listed if service.publisher.republish(service.now) else plain, path)
+
+
+def _appeal(service: Service, asked: Asked) -> Done:
+    appeals.appeal(service.store, asked.number, asked.why, asked.who, service.now)
+    return _republished(service, "appealed-unlisted", "appealed", f"/numbers/{asked.number}")
+
+
+def _close(service: Service, asked: Asked) -> Done:
+    appeals.close_appeal(service.store, asked.entry, asked.why, service.now)
+    return _republished(service, "closed", "closed-listed", "/appeals")
+
+
+def _allow(service: Service, asked: Asked) -> Done:
+    appeals.allow(service.store, asked.number, asked.why, asked.who, service.now)
+    return _republished(service, "allowed-unlisted", "allowed", f"/numbers/{asked.number}")
+
+
+def _disallow(service: Service, asked: Asked) -> Done:
+    appeals.disallow(service.store, asked.number)
+    return _republished(service, "disallowed", "disallowed-listed", f"/numbers/{asked.number}")
+
+
+def _hold(service: Service, asked: Asked) -> Done:
+    service.rounds.hold(asked.round, asked.why)
+    return Done("held", f"/rounds/{asked.round}")
+
+
+def _release(service: Service, asked: Asked) -> Done:
+    service.rounds.release(asked.round)
+    return Done("released", f"/rounds/{asked.round}")
+
+
+def _advance(service: Service, asked: Asked) -> Done:
+    del asked
+
+    def later() -> None:
+        """Decoding takes its time: the overview shows how far it is."""
+        try:
+            service.rounds.advance(service.now, force=True)
+        except Exception as error:
+            log("moving on failed", level=logging.ERROR, error=error)
+
+    return Done("advancing", "/", later)
+
+
+_NEXT = {
+    "announcing": "Round {id} starts to collect now: phones that have not announced yet miss it.",
+    "collecting": "Round {id} closes now and is decoded: reports that have not come yet are lost.",
+    "closed": "Round {id} is decoded and published.",
+    "decoded": "Round {id} is published.",
+    "published": "The next round opens now, ahead of its time.",
+}
+
+
+def _what_moves(service: Service, _: Asked) -> str:
+    newest = service.rounds.newest()
+    round_ = None if newest is None else one_round(service.store, newest.id)
+    if round_ is None:
+        return "The first round opens now."
+    if round_.held:
+        held = f"Round {round_.id} is held and stays so."
+        return held if round_.phase in ("announcing", "collecting") else f"{held} The next round opens now."
+    return _NEXT[round_.phase].format(id=round_.id)
+
+
+def _says(text: str) -> Callable[[Service, Asked], str]:
+    def said(_: Service, asked: Asked) -> str:
+        return text.format(number=spaced(asked.number), entry=asked.entry, round=asked.round)
+
+    return said
+
+
+ACTIONS = {
+    action.name: action
+    for action in (
+        Action(
+            "appeal",
+            "lists",
+            "Appeal a number",
+            "Take it off",
+            ("number", "why", "who"),
+            _says("{number} leaves the list at once, and stays off while the appeal is open."),
+            _appeal,
+        ),
+        Action(
+            "close",
+            "lists",
+            "Close an appeal",
+            "Close the appeal",
+            ("entry", "why"),
+            _says("Appeal {entry} ends: its number may be listed again."),
+            _close,
+        ),
+        Action(
+            "allow",
+            "lists",
+            "Never list a number",
+            "Put it on the allowlist",
+            ("number", "why", "who"),
+            _says("{number} leaves the list at once and is never listed again, whatever phones report."),
+            _allow,
+        ),
+        Action(
+            "disallow",
+            "lists",
+            "Take a number off the allowlist",
+            "Take it off the allowlist",
+            ("number",),
+            _says("{number} may be listed again if rounds find it."),
+            _disallow,
+        ),
+        Action(
+            "hold",
+            "rounds",
+            "Hold a round",
+            "Hold it",
+            ("round", "why"),
+            _says("Round {round} stops where it is: it takes no uploads and is not decoded until it is released."),
+            _hold,
+        ),
+        Action(
+            "release",
+            "rounds",
+            "Release a round",
+            "Let it go on",
+            ("round",),
+            _says("Round {round} goes on from where it was held."),
+            _release,
+        ),
+        Action("advance", "rounds", "Move on now", "Move on", (), _what_moves, _advance),
+    )
+}

@@ -1,0 +1,130 @@
+"""Whether all is well: signatures, storage and versions come in, worries in words leave, with the figures behind."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from hushcall import __version__
+from hushcall.profiles import Profile
+from hushcall.server import schema, signing
+from hushcall.server.listing import PublishedFiles
+from hushcall.server.service import Service
+from hushcall.server.signing import DEFAULT_LIFETIMES, RoleStatus
+
+SOON = 0.25
+"""An online role is signed anew at half of its life: with less than this share left, something keeps the server."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What anybody may know about the newest version."""
+
+    version: int
+    entries: int
+    made: int
+    round: int
+
+
+@dataclass(frozen=True)
+class Health:
+    """``worries`` is empty where all is well; ``public_worries`` are those that a phone owner may read."""
+
+    roles: tuple[RoleStatus, ...]
+    published: Published | None
+    good_until: int
+    worries: tuple[str, ...]
+    public_worries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Versions and storage: for operators only."""
+
+    version: str
+    schema: str
+    database: str
+    bytes: int
+    rows: tuple[tuple[str, int], ...]
+
+
+def health(service: Service) -> Health:
+    """The state of what is published."""
+    now = datetime.fromtimestamp(service.now, UTC)
+    table = schema.versions.c
+    with service.store.read() as connection:
+        roles = tuple(signing.status(PublishedFiles(connection), now))
+        query = sa.select(table.version, table.entries, table.made, table.round)
+        row = connection.execute(query.order_by(table.version.desc()).limit(1)).first()
+        held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == "held")).scalars().all()
+    published = Published(row.version, row.entries, row.made, row.round) if row else None
+    worries = [worry for role in roles if (worry := _worry(role, now))]
+    period = service.settings.round.period
+    if published and service.now - published.made > 2 * period + 3600:
+        worries.append("no round has been published for more than two periods")
+    public = tuple(worries)
+    worries += [f"round {number} is held" for number in held]
+    good_until = min(int(role.expires.timestamp()) for role in roles if role.role != "root")
+    return Health(roles, published, good_until, tuple(worries), public)
+
+
+def _worry(role: RoleStatus, now: datetime) -> str:
+    if role.expired:
+        return f"the signature of {role.role} has expired"
+    left = (role.expires - now) / DEFAULT_LIFETIMES.of(role.role)
+    return f"the signature of {role.role} runs out soon" if left < SOON else ""
+
+
+def machine(service: Service) -> Machine:
+    """What it runs on."""
+    store = service.store
+    with store.read() as connection:
+        revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+        if store.postgres:
+            database = "PostgreSQL " + str(connection.execute(sa.text("SHOW server_version")).scalar())
+            size = connection.execute(sa.text("SELECT pg_database_size(current_database())")).scalar()
+        else:
+            database, size = f"SQLite {sqlite3.sqlite_version}", _sqlite_bytes(connection)
+        names = ("devices", "announcements", "reports", "tallies", "hitters", "versions", "files")
+        counts = [sa.select(sa.func.count()).select_from(schema.metadata.tables[name]) for name in names]
+        rows = tuple(
+            (name, int(connection.execute(count).scalar_one())) for name, count in zip(names, counts, strict=True)
+        )
+    return Machine(__version__, str(revision), database, int(size or 0), rows)
+
+
+def _sqlite_bytes(connection: Connection) -> int:
+    place = connection.engine.url.database
+    if not place or place == ":memory:":
+        return 0
+    files = (Path(place + ending) for ending in ("", "-wal", "-shm"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one report may tell, in figures: ``factor`` is e^ε, ``certainty`` what a guess can become."""
+
+    profile: Profile
+    window: int
+
+    @property
+    def factor(self) -> float:
+        """By how much the odds of anything about a reported number can change."""
+        return math.exp(self.profile.epsilon)
+
+    @property
+    def certainty(self) -> float:
+        """What an even chance can become at most: e^ε / (1 + e^ε)."""
+        return 1 / (1 + math.exp(-self.profile.epsilon))
+
+    @property
+    def over_window(self) -> float:
+        """ε of a phone that reports in every round of a window."""
+        return self.profile.epsilon * self.window

@@ -1,0 +1,130 @@
+"""The published list as the pages search it: a version's bytes come in once, entries that match a search leave.
+
+Lines stay bytes, sorted by number as they were published. A search is a bisection that parses only what is shown, so
+a hundred thousand entries cost no more than ten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from threading import Lock
+
+import sqlalchemy as sa
+
+from hushcall.blocklist import Entry, Terms, unix
+from hushcall.errors import InvalidNumber
+from hushcall.numbers import NANP
+from hushcall.server import schema
+from hushcall.server.store import Store
+
+PAGE = 50
+_START = len(b'{"number":"')
+_LETTERS = re.compile(r"[^\d\s()+./-]")
+
+
+def _number(line: bytes) -> bytes:
+    return line[_START : line.index(b'"', _START)]
+
+
+@dataclass(frozen=True)
+class PublishedList:
+    """One version, ready to be searched."""
+
+    version: int
+    made: int
+    round: int
+    terms: Terms
+    lines: list[bytes] = field(repr=False)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PublishedList:
+        """The list of the bytes that this server signed."""
+        first, *lines = data.splitlines()
+        head = json.loads(first)
+        terms = Terms(**{name: head[name] for name in Terms.__slots__})
+        return cls(head["version"], unix(head["made"]), head["round"], terms, lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def find(self, number: str) -> Entry | None:
+        """The entry of one number."""
+        wanted = number.encode()
+        place = bisect_left(self.lines, wanted, key=_number)
+        if place < len(self.lines) and _number(self.lines[place]) == wanted:
+            return Entry.from_line(self.lines[place])
+        return None
+
+    def starting(self, prefix: str) -> range:
+        """Where the numbers with this beginning stand."""
+        first = prefix.encode()
+        low = bisect_left(self.lines, first, key=_number)
+        return range(low, bisect_left(self.lines, first + b":", key=_number))  # a colon sorts after every digit
+
+    def entries(self, places: range) -> list[Entry]:
+        """The entries at those places."""
+        return [Entry.from_line(self.lines[place]) for place in places]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What somebody looked for, and a page of what was found. ``number`` is set where it was one whole number."""
+
+    asked: str
+    number: str = ""
+    problem: str = ""
+    entries: tuple[Entry, ...] = ()
+    total: int = 0
+    page: int = 1
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are; never none."""
+        return max(-(-self.total // PAGE), 1)
+
+
+def search(found: PublishedList, asked: str, page: int = 1) -> Search:
+    """Look for a number, or for all that begin with some digits, in any notation; for nothing: everything."""
+    text = asked.strip()
+    if _LETTERS.search(text):
+        return Search(text, problem="Type a number, or its first digits.")
+    digits = re.sub(r"\D", "", text)
+    if text.startswith("+") or digits.startswith("1"):
+        digits = digits.removeprefix("1") if digits.startswith("1") or not digits else "x"
+    if digits == "x" or len(digits) > 10:
+        return Search(text, problem="The list holds numbers of country code +1, with ten digits.")
+    if len(digits) == 10:
+        try:
+            number = str(NANP.parse(digits))
+        except InvalidNumber as error:
+            return Search(text, problem=f"No phone has this number: its {error.field} must {error.rule}.")
+        entry = found.find(number)
+        return Search(text, number, entries=(entry,) if entry else (), total=1 if entry else 0)
+    places = found.starting(f"+1{digits}")
+    pages = max(-(-len(places) // PAGE), 1)
+    page = min(max(page, 1), pages)
+    shown = places[(page - 1) * PAGE : page * PAGE]
+    return Search(text, entries=tuple(found.entries(shown)), total=len(places), page=page)
+
+
+class Lists:
+    """The version in force, read once a version and process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._lock = store, Lock()
+        self._kept: PublishedList | None = None
+
+    def newest(self) -> PublishedList | None:
+        """The list; None before the first."""
+        table = schema.versions.c
+        version = self._store.rows(sa.select(sa.func.max(table.version)))[0][0]
+        if version is None:
+            return None
+        with self._lock:  # one reads, the others wait for it
+            if self._kept is None or self._kept.version != version:
+                rows = self._store.rows(sa.select(table.data).order_by(table.version.desc()).limit(1))
+                self._kept = PublishedList.from_bytes(bytes(rows[0].data))
+            return self._kept

@@ -1,0 +1,135 @@
+"""The what-if planner: phones, budget and threshold come in, what would be found (and found wrongly) leaves.
+
+The same reckoning as ``hushcall plan``, which the rounds themselves use when they decide a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from hushcall.errors import HushcallError
+from hushcall.profiles import PROFILES, Profile
+
+MECHANISMS = {"subspace": "area code in the clear", "whole-number": "number protected whole"}
+EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+_LIMITS = {"users": (1, 2_000_000), "tau": (0, 100_000), "spam": (0, 2_000_000), "buckets": (1, 469)}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the form says."""
+
+    users: int = 1000
+    epsilon: float = 4.0
+    tau: int = 10
+    spam: int = 150
+    buckets: int = 400
+    mechanism: str = "subspace"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one ε buys. ``wrong`` is how many numbers that nobody reported a round lists, in expectation, at most."""
+
+    epsilon: float
+    runs: bool
+    gate: int | None
+    detectable: int | None
+    found: float
+    wrong: float | None
+    bytes: int | None
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The form as it was understood, what is wrong with it, and the table."""
+
+    wish: Wish
+    problems: Mapping[str, str]
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def row(self) -> Row | None:
+        """What was asked for."""
+        return next((row for row in self.rows if row.chosen), None)
+
+
+def plan(form: Mapping[str, str], default: Profile) -> Plan:
+    """The answer to a form; fields that are not there have the values of the round in force."""
+    start = Wish(epsilon=default.epsilon, tau=default.tau)
+    if default.mechanism in MECHANISMS:
+        start = replace(start, mechanism=default.mechanism)
+    wish, problems = _read(form, start)
+    if problems:
+        return Plan(wish, problems)
+    epsilons = sorted({*EPSILONS, wish.epsilon})
+    try:
+        rows = tuple(replace(row_of(replace(wish, epsilon=e)), chosen=e == wish.epsilon) for e in epsilons)
+    except HushcallError as error:
+        return Plan(wish, {"epsilon": f"This cannot be planned: {error}."})
+    return Plan(wish, {}, rows)
+
+
+def _read(form: Mapping[str, str], wish: Wish) -> tuple[Wish, dict[str, str]]:
+    problems: dict[str, str] = {}
+    for name, (least, most) in _LIMITS.items():
+        text = form.get(name, "").strip().replace(",", "")
+        if not text:
+            continue
+        if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= most:
+            problems[name] = f"This must be a whole number from {least:,} to {most:,}."
+        else:
+            given: dict[str, Any] = {name: int(text)}
+            wish = replace(wish, **given)
+    text = form.get("epsilon", "").strip()
+    if text:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if 0.1 <= value <= 16:
+            wish = replace(wish, epsilon=value)
+        else:
+            problems["epsilon"] = "This must be a number from 0.1 to 16."
+    if form.get("mechanism", wish.mechanism) in MECHANISMS:
+        wish = replace(wish, mechanism=form.get("mechanism", wish.mechanism))
+    else:
+        problems["mechanism"] = f"This must be one of {', '.join(MECHANISMS)}."
+    if not problems and wish.spam > wish.users:
+        problems["spam"] = "This must be at most the number of phones."
+    return wish, problems
+
+
+@lru_cache(maxsize=512)
+def row_of(wish: Wish) -> Row:
+    """What these figures buy."""
+    # Brings scipy and numba, which take a second or two to import: not when the server starts.
+    from hushcall.learn import planning, theory  # noqa: PLC0415
+    from hushcall.learn.opening import open_bucket  # noqa: PLC0415
+    from hushcall.learn.subspace import SubspaceLearner  # noqa: PLC0415
+    from hushcall.learn.whole_number import WholeNumberLearner  # noqa: PLC0415
+    from hushcall.numbers import NANP  # noqa: PLC0415
+    from hushcall.report.hashing import SEED_BYTES  # noqa: PLC0415
+
+    base = PROFILES["balanced" if wish.mechanism == "subspace" else "balanced-whole"]
+    profile = replace(base, epsilon=wish.epsilon, tau=wish.tau)
+    outlook = planning.outlook(profile, wish.users, wish.spam, wish.buckets)
+    learner = open_bucket(profile, NANP, wish.users, bytes(SEED_BYTES), wish.buckets)
+    wrong = None
+    if isinstance(learner, SubspaceLearner | WholeNumberLearner):
+        law, rule = learner.law(wish.users), learner.rule(profile.tau)
+        needed = max(law.threshold(rule.level, rule.hypotheses), theory.needed_support(law, profile.tau))
+        wrong = law.p_value(needed) * rule.hypotheses
+    return Row(
+        wish.epsilon,
+        outlook.runs,
+        outlook.smallest_bucket,
+        outlook.detectable,
+        outlook.found,
+        wrong,
+        outlook.report_bytes,
+    )

@@ -1,0 +1,145 @@
+"""One process's pages over a service: what is kept between requests, and what each page needs to know.
+
+Live parts are worked out and rendered at most once a second, however many people look.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from jinja2.utils import htmlsafe_json_dumps
+
+from hushcall.numbers import NANP
+from hushcall.profiles import Profile
+from hushcall.server import dashboard_charts as charts
+from hushcall.server import dashboard_found, sessions
+from hushcall.server.dashboard import DONE, PHASES, Kept, Overview, overview
+from hushcall.server.dashboard_health import Budget, Health, health, machine
+from hushcall.server.dashboard_list import Lists
+from hushcall.server.pages.rendering import etag_of, render
+from hushcall.server.schema import buckets
+from hushcall.server.service import Service
+
+LIVE_SECONDS = 1.0
+SLOW_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A rendered part of a page and its tag."""
+
+    data: bytes
+    etag: str
+
+
+class Site:
+    """What the routes ask."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.lists = Lists(service.store)
+        self.sessions = sessions.Sessions(service.store, lambda: sessions.secret_of(service.settings.keys))
+        self.overview: Kept[Overview] = Kept(lambda: overview(service.store), LIVE_SECONDS)
+        self.health: Kept[Health] = Kept(lambda: health(service), LIVE_SECONDS)
+        self.machine = Kept(lambda: machine(service), SLOW_SECONDS)
+        self._public = Kept(lambda: self._part("parts/live_public.html", self.public_values()), LIVE_SECONDS)
+        self._live = Kept(lambda: self._part("parts/live.html", self.live_values()), LIVE_SECONDS)
+        self._decided = Kept(lambda: self._part("parts/decided.html", self.decided_values()), LIVE_SECONDS)
+
+    def forget(self) -> None:
+        """After an action: the next page shows what it did."""
+        for kept in (self.overview, self.health, self._public, self._live, self._decided):
+            kept.forget()
+
+    def live(self, *, operator: bool) -> Part:
+        """What the overview's script asks for again and again."""
+        return (self._live if operator else self._public).get()
+
+    def decided(self) -> Part:
+        """What changes once a round: buckets and what was found."""
+        return self._decided.get()
+
+    def _part(self, template: str, values: Mapping[str, Any]) -> Part:
+        data = render(template, **values)
+        return Part(data, etag_of(data))
+
+    def budget(self) -> Budget:
+        """The privacy budget in force: that of the newest round, or what the first one will have."""
+        newest = self.service.rounds.newest()
+        if newest is None:
+            return Budget(self.service.settings.round.chosen_profile(), self.service.settings.list.window)
+        return Budget(Profile.from_plain(json.loads(newest.profile)), newest.window)
+
+    def public_values(self) -> dict[str, Any]:
+        """What anybody may know: nothing in it is about any phone, nor how many there are."""
+        newest = self.service.rounds.newest()
+        round_ = None
+        if newest is not None:
+            ends = {"announcing": newest.collects, "collecting": newest.closes, "published": newest.next}
+            times = {"opens": newest.opens, "collects": newest.collects, "closes": newest.closes}
+            round_ = {"id": newest.id, "state": newest.state, "deadline": ends.get(newest.state), **times}
+        return {"round": round_, "health": self.health.get(), "now": self.service.now, **_NAMES}
+
+    def live_values(self) -> dict[str, Any]:
+        """Rounds under way, participation, refusals."""
+        seen = self.overview.get()
+        chart = charts.participation(seen.took)
+        key = self._key()
+        return {
+            "overview": seen,
+            "chart": chart,
+            "health": self.health.get(),
+            "now": self.service.now,
+            "decided_key": key,
+            **_NAMES,
+        }
+
+    def _key(self) -> str:
+        """Changes when the decided part may have."""
+        rounds = "-".join(f"{one.id}.{one.phase}.{one.found}" for one in self.overview.get().rounds)
+        published = self.health.get().published
+        return f"{published.version if published else 0}-{rounds}"
+
+    def decided_values(self) -> dict[str, Any]:
+        """The newest round's buckets and finds."""
+        number, found = dashboard_found.buckets(self.service.store)
+        listing = self.service.settings.list
+        return {
+            "bucket_round": number,
+            "buckets": found,
+            "map": charts.heat_map(found),
+            "found": dashboard_found.hitters(self.service.store, listing, self.lists.newest()),
+            "paged": False,
+            "decided_key": self._key(),
+        }
+
+    def owner_values(self) -> dict[str, Any]:
+        """What the phone owners' page works with."""
+        budget = self.budget()
+        profile = budget.profile
+        settings = {
+            "profile": profile.name,
+            "mechanism": profile.mechanism,
+            "epsilon": profile.epsilon,
+            "bits_example": self._bits(profile.epsilon),
+            "tau": profile.tau,
+            "window": budget.window,
+            "plan": NANP.name,
+            "area_codes": NANP.area_codes,
+        }
+        return {"settings_json": htmlsafe_json_dumps(settings), "list_url": "/v1/lists/current/blocklist.jsonl"}
+
+    def _bits(self, epsilon: float) -> int:
+        """How many bits a report has in the largest bucket of the newest round, or would have."""
+        query = sa.select(buckets.c.parameters).where(buckets.c.runs.is_(True))
+        rows = self.service.store.rows(query.order_by(buckets.c.round.desc(), buckets.c.users.desc()).limit(1))
+        bits = json.loads(rows[0].parameters).get("bits") if rows else None
+        return int(bits) if bits else max(math.ceil(epsilon / math.log(2)) - 1, 1)
+
+
+_NAMES: dict[str, Any] = {"phases": PHASES, "phase_words": DONE}

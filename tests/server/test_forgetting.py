@@ -1,0 +1,97 @@
+"""What a server forgets: reports and tickets after decoding, everything of a discarded round, also in the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from tests.server.conftest import MakeService
+from tests.server.serving import SPAM, Clock, Village, settings_for
+
+from hushcall.errors import HushcallError, InvalidParameter
+from hushcall.server import schema
+from hushcall.server.service import Service, open_service
+
+CALLERS = [SPAM] * 40
+
+
+def _about_phones(service: Service) -> dict[str, int]:
+    store = service.store
+    tallies = store.rows(sa.select(schema.tallies.c.data))
+    return {
+        "announcements": len(store.rows(sa.select(schema.announcements.c.device))),
+        "reports": len(store.rows(sa.select(schema.reports.c.ticket))),
+        "tally bytes": sum(len(row.data) for row in tallies),
+        "secret": sum(len(row.secret) for row in store.rows(sa.select(schema.rounds.c.secret))),
+    }
+
+
+def test_after_decoding_only_counts_and_checksums_stay(village: Village) -> None:
+    village.to("closed", CALLERS)
+    assert _about_phones(village.service)["announcements"] == 40
+    village.service.rounds.learn(1)
+    assert set(_about_phones(village.service).values()) == {0}
+    (tally,) = village.service.store.rows(sa.select(schema.tallies))
+    assert tally.count == 40
+    assert len(tally.checksum) == 32
+    village.service.rounds.publish(1, village.service.now)
+    assert village.service.store.rows(sa.select(schema.hitters.c.number)) == [(SPAM,)]
+
+
+def test_researchers_may_keep_them(make_service: MakeService, clock: Clock) -> None:
+    village = Village(make_service(round={"keep_reports": True}), clock)
+    village.to("decoded", CALLERS)
+    assert min(_about_phones(village.service).values()) > 0
+
+
+def test_no_ticket_is_left_in_the_files(lite: Service, clock: Clock) -> None:
+    village = Village(lite, clock)
+    village.to("closed", CALLERS)
+    tickets = [bytes(row.ticket) for row in lite.store.rows(sa.select(schema.announcements.c.ticket))]
+    secret = bytes(lite.rounds.newest().secret)
+    lite.rounds.learn(1)
+    files = b"".join(path.read_bytes() for path in Path(lite.settings.data).glob("hushcall.db*"))
+    assert len(files) > 10_000
+    assert not [ticket for ticket in tickets if ticket in files]
+    assert secret not in files
+
+
+def test_a_held_round_can_be_discarded(village: Village) -> None:
+    number, rounds = village.to("closed", CALLERS), village.service.rounds
+    with pytest.raises(InvalidParameter, match="be held"):
+        rounds.discard(number, "no reason")
+    rounds.hold(number, "a flood")
+    rounds.discard(number, "a flood")
+    row = rounds.newest()
+    assert (row.state, row.reason) == ("published", "discarded: a flood")
+    assert set(_about_phones(village.service).values()) == {0}
+    assert rounds.advance(row.next) == ["round 2 opened"]
+
+
+def test_a_round_that_cannot_be_published_keeps_no_other_from_opening(make_service: MakeService, clock: Clock) -> None:
+    service = make_service(list={"allow_command": ["false"]})
+    village = Village(service, clock)
+    village.to("decoded", CALLERS)
+    with pytest.raises(HushcallError):
+        service.rounds.advance(service.rounds.newest().next)
+    assert [row.state for row in service.store.rows(sa.select(schema.rounds.c.state).order_by(schema.rounds.c.id))] == [
+        "decoded",
+        "announcing",
+    ]
+
+
+def test_a_round_closed_early_by_hand_says_so(lite: Service, clock: Clock) -> None:
+    Village(lite, clock).to("collecting", CALLERS)
+    clock.now += 1
+    lite.rounds.advance(lite.now, force=True)
+    assert lite.rounds.newest().closes == lite.now
+
+
+def test_a_database_of_a_newer_release_is_refused_in_words(tmp_path: Path) -> None:
+    service = open_service(settings_for(tmp_path))
+    with service.store.write("a later release") as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    service.close()
+    with pytest.raises(InvalidParameter, match="update this one"):
+        open_service(settings_for(tmp_path))

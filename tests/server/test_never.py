@@ -1,0 +1,150 @@
+"""What is never listed: the allowlist in its three forms, appeals, numbers that reach an emergency service."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.conftest import MakeService
+from tests.server.serving import SPAM, Clock, Village
+
+from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
+from hushcall.numbers import NANP, Number
+from hushcall.server import appeals, rounds
+from hushcall.server.listing import newest_list
+from hushcall.server.never import is_protected, look_up, never_listed, read_allow_file
+from hushcall.server.service import Service
+from hushcall.server.settings import ListSettings
+
+OTHER = "+12025550199"
+THIRD = "+12025550177"
+CALLERS = [SPAM] * 6 + [OTHER] * 6 + [THIRD] * 6
+
+
+def hook(program: str) -> list[str]:
+    """A lookup command that runs these lines of Python."""
+    return [sys.executable, "-c", program]
+
+
+def listed(service: Service) -> list[str]:
+    with service.store.read() as connection:
+        found = newest_list(connection)
+    return [] if found is None else [entry.number for entry in found.entries]
+
+
+def off(service: Service, **settings: Any) -> frozenset[str]:
+    with service.store.read() as connection:
+        return never_listed(connection, ListSettings(**settings), [SPAM, OTHER, THIRD])
+
+
+def test_a_number_in_the_table_in_an_appeal_in_the_file_or_of_the_lookup_stays_off(
+    service: Service, tmp_path: Path
+) -> None:
+    file = tmp_path / "allow.txt"
+    file.write_text("# ours\n(202) 555-0199  # reception\n\n", encoding="utf-8")
+    assert off(service) == frozenset()
+    assert off(service, allow_file=file) == {OTHER}
+    assert off(service, allow_command=hook(f"print('{THIRD}')")) == {THIRD}
+    appeals.allow(service.store, "202-555-0143", "ours", "me", service.now)
+    appeals.appeal(service.store, THIRD, "a school", "they", service.now)
+    assert off(service, allow_file=file) == {SPAM, OTHER, THIRD}
+    appeals.close_appeal(service.store, 1, "no school", service.now)
+    appeals.disallow(service.store, SPAM)
+    assert off(service) == frozenset()
+
+
+def test_the_lookup_is_asked_only_about_what_is_left_and_heard_only_about_that(
+    service: Service, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    program = f"import sys; text = sys.stdin.read(); open({str(seen)!r}, 'w').write(text); print(text, '+12125550100')"
+    appeals.allow(service.store, SPAM, "ours", "me", service.now)
+    assert off(service, allow_command=hook(program)) == {SPAM, OTHER, THIRD}
+    assert seen.read_text(encoding="utf-8").split() == [THIRD, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        ("import sys; sys.exit(3)", "CalledProcessError"),
+        ("import time; time.sleep(20)", "TimeoutExpired"),
+        ("import sys; sys.stdout.buffer.write(bytes([255]))", "UnicodeDecodeError"),
+    ],
+)
+def test_a_lookup_that_fails_stops_the_list_until_it_works(
+    make_service: MakeService, database: str, clock: Clock, program: str, kind: str
+) -> None:
+    broken = make_service(database, list={"allow_command": hook(program), "allow_timeout": 0.5})
+    village = Village(broken, clock)
+    number = village.to("decoded", CALLERS)
+    with pytest.raises(InvalidParameter, match=rf"allow_command must be a command that answers within 0.5 s \({kind}"):
+        broken.rounds.advance(broken.now)
+    assert (listed(broken), rounds.status(broken.store, number)["state"]) == ([], "decoded")
+    mended = make_service(database, list={"allow_command": hook(f"print('{SPAM}')")})
+    assert mended.rounds.advance(mended.now) == ["round 1 is published"]
+    assert listed(mended) == [THIRD, OTHER]
+
+
+def test_a_lookup_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidParameter, match=r"allow_command must .*FileNotFoundError\), got 'no-such-command'"):
+        look_up(["no-such-command"], [SPAM], 1.0)
+
+
+def test_a_line_of_the_file_that_is_no_number_is_named_by_its_place_alone(tmp_path: Path) -> None:
+    file = tmp_path / "allow.txt"
+    file.write_text("+12025550143\n12345\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="allow_file must hold a number in line 2") as caught:
+        read_allow_file(file)
+    assert "12345" not in str(caught.value).replace(str(file), "")
+    for broken in (tmp_path / "absent", tmp_path):
+        with pytest.raises(InvalidData, match="allow_file must be a readable text file"):
+            read_allow_file(broken)
+
+
+def test_a_number_that_reaches_an_emergency_service_is_protected() -> None:
+    assert not is_protected(NANP.parse(SPAM))
+    assert all(is_protected(Number(1, area, 5550143)) for area in (211, 411, 911))
+
+
+def test_an_appeal_takes_a_number_off_at_once_and_its_close_brings_it_back(village: Village) -> None:
+    village.to("published", CALLERS)
+    service = village.service
+    entry = appeals.appeal(service.store, "1 202 555 0143", "a school", "the school", service.now)
+    assert service.publisher.republish(service.now)
+    assert listed(service) == [THIRD, OTHER]
+    assert not service.publisher.republish(service.now)  # the same list is not published twice
+    village.to("published", CALLERS)
+    assert listed(service) == [THIRD, OTHER]  # reported again, and still appealed
+    appeals.close_appeal(service.store, entry, "it was none", service.now)
+    assert service.publisher.republish(service.now)
+    assert listed(service) == [SPAM, THIRD, OTHER]
+
+
+def test_the_log_of_appeals_keeps_who_when_why_and_the_end(service: Service, clock: Clock) -> None:
+    store = service.store
+    first = appeals.appeal(store, SPAM, "a school", "the school", 10)
+    assert appeals.appeal(store, SPAM, "again", "somebody", 20) == first  # the one that is open stays
+    appeals.close_appeal(store, first, "turned down", 30)
+    second = appeals.appeal(store, SPAM, "a letter", "the school", 40)
+    assert second != first
+    rows = [tuple(row) for row in appeals.appeals(store)]
+    assert rows == [
+        (second, SPAM, "a letter", "the school", 40, None, None),
+        (first, SPAM, "a school", "the school", 10, 30, "turned down"),
+    ]
+    for wrong in (first, 999):
+        with pytest.raises(InvalidParameter, match=f"appeal must be open, got {wrong}"):
+            appeals.close_appeal(store, wrong, "x", 50)
+
+
+def test_the_allowlist_keeps_the_first_reason_and_forgets_what_is_taken_off(service: Service) -> None:
+    for why in ("first", "second"):
+        appeals.allow(service.store, SPAM, why, "me", 10)
+    assert [tuple(row) for row in appeals.allowlist(service.store)] == [(SPAM, "first", "me", 10)]
+    appeals.disallow(service.store, SPAM)
+    with pytest.raises(InvalidParameter, match="number must be on the allowlist"):
+        appeals.disallow(service.store, SPAM)
+    with pytest.raises(InvalidNumber):
+        appeals.allow(service.store, "911", "x", "me", 10)

@@ -1,0 +1,154 @@
+"""PhoneBlock's dialect over HTTP: an app that syncs from any older version ends with exactly the current list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from defusedxml import ElementTree
+from tests.server.conftest import MakeService
+from tests.server.serving import SPAM, Clock, Village, serving
+
+from hushcall.formats.phoneblock import sha1_of, votes
+from hushcall.server import appeals
+from hushcall.server.listing import newest_list
+from hushcall.server.service import Service
+
+B, C = "+12025550199", "+12025550177"
+WEEK: tuple[list[str], ...] = (
+    [SPAM] * 6 + [B] * 5,
+    [SPAM] * 12 + [C] * 5,  # more votes for one, one new
+    [C] * 6,
+    [],  # the first two leave: the window is two rounds
+    [B] * 25,  # one comes back
+    [],
+    [],  # nothing is left
+    [SPAM] * 5,
+)
+
+
+@dataclass
+class App:
+    """What SpamBlocker does: it keeps numbers and the version it has, and asks for what changed since."""
+
+    client: httpx.Client
+    fmt: str
+    version: int = 0
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def sync(self) -> None:
+        answer = self.client.get("/api/blocklist", params={"since": self.version, "format": self.fmt})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].partition(";")[0] == f"application/{self.fmt}"
+        if self.fmt == "json":
+            found = answer.json()
+            self.version = found["version"]
+            rows = [(row["phone"], row["votes"]) for row in found["numbers"]]
+        else:
+            root = ElementTree.fromstring(answer.text.encode())
+            self.version = int(root.get("version", "0"))
+            rows = [(row.get("phone", ""), int(row.get("votes", "0"))) for row in root]
+        for phone, count in rows:
+            if count:
+                self.numbers[phone] = count
+            else:
+                self.numbers.pop(phone, None)
+
+    def copy(self) -> App:
+        return App(self.client, self.fmt, self.version, dict(self.numbers))
+
+
+def current(service: Service) -> dict[str, int]:
+    with service.store.read() as connection:
+        found = newest_list(connection)
+    return {} if found is None else {entry.number: votes(entry) for entry in found.entries}
+
+
+@pytest.fixture
+def town(make_service: MakeService, database: str, clock: Clock) -> Iterator[tuple[Village, httpx.Client]]:
+    service = make_service(database, list={"window": 2, "deltas": 2})
+    with serving(service) as client:
+        yield Village(service, clock), client
+
+
+@pytest.mark.parametrize("fmt", ["json", "xml"])
+def test_an_app_of_any_older_version_ends_with_exactly_the_current_list(
+    town: tuple[Village, httpx.Client], fmt: str
+) -> None:
+    village, client = town
+    faithful, sizes = App(client, fmt), list[int]()
+    faithful.sync()
+    assert (faithful.version, faithful.numbers) == (0, {})
+    older = [faithful.copy()]
+    for callers in WEEK:
+        village.to("published", callers)
+        faithful.sync()
+        older.append(faithful.copy())
+        for app in [old.copy() for old in older] + [App(client, fmt)]:
+            app.sync()
+            assert app.numbers == current(village.service)
+            assert app.version == len(older) - 1
+        sizes.append(len(faithful.numbers))
+    assert sizes == [2, 3, 2, 1, 1, 1, 0, 1]
+
+
+def test_an_app_that_is_up_to_date_is_told_nothing_and_a_new_one_no_removals(
+    town: tuple[Village, httpx.Client],
+) -> None:
+    village, client = town
+    for callers in WEEK[:4]:
+        village.to("published", callers)
+    assert client.get("/api/blocklist?since=4").json() == {"numbers": [], "version": 4}
+    assert [row["votes"] for row in client.get("/api/blocklist").json()["numbers"]] == [4]
+    since_one = client.get("/api/blocklist?since=1").json()["numbers"]
+    assert {row["phone"]: row["votes"] for row in since_one} == {SPAM: 0, B: 0, C: 4}
+    assert {row["rating"] for row in since_one} == {"A_LEGITIMATE", "B_MISSED"}
+
+
+def test_an_appealed_number_leaves_every_app_at_its_next_sync(town: tuple[Village, httpx.Client]) -> None:
+    village, client = town
+    village.to("published", WEEK[0])
+    app, service = App(client, "json"), village.service
+    app.sync()
+    assert SPAM in app.numbers
+    appeals.appeal(service.store, SPAM, "a school", "the school", service.now)
+    service.publisher.republish(service.now)
+    app.sync()
+    assert (list(app.numbers), app.version) == ([B], 2)
+
+
+def test_numbers_are_checked_by_their_hash_or_the_beginning_of_it(town: tuple[Village, httpx.Client]) -> None:
+    village, client = town
+    listed, other = sha1_of(SPAM), sha1_of(C)
+    assert client.get("/api/check", params={"sha1": listed}).json()["votes"] == 0  # before the first list
+    assert client.get("/api/check-prefix", params={"sha1": listed[:4]}).json()["numbers"] == []
+    village.to("published", WEEK[0])
+    found = client.get("/api/check", params={"sha1": listed}).json()
+    assert (found["phone"], found["votes"], found["rating"]) == (SPAM, 4, "B_MISSED")
+    assert client.get("/api/check", params={"sha1": listed.lower()}).json() == found
+    unlisted = client.get("/api/check", params={"sha1": other}).json()
+    assert (unlisted["phone"], unlisted["votes"], unlisted["rating"]) == ("", 0, "A_LEGITIMATE")
+    for digits in (listed[:4], listed[:10].lower(), listed):
+        assert client.get("/api/check-prefix", params={"sha1": digits}).json()["numbers"] == [found]
+    assert client.get("/api/check-prefix", params={"sha1": other[:4]}).json()["numbers"] == []
+    as_xml = client.get("/api/check", params={"sha1": listed, "format": "xml"})
+    root = ElementTree.fromstring(as_xml.text.encode())
+    assert (root.tag, root.get("phone"), root.get("votes")) == ("phone-info", SPAM, "4")
+    assert '"rating":"B_MISSED"' in client.get("/api/check", params={"sha1": listed}).text  # SpamBlocker looks for it
+
+
+def test_the_check_follows_the_list(town: tuple[Village, httpx.Client]) -> None:
+    village, client = town
+    answers = []
+    for callers in WEEK[:4]:
+        village.to("published", callers)
+        answers.append([client.get("/api/check", params={"sha1": sha1_of(n)}).json()["votes"] for n in (SPAM, B, C)])
+    assert answers == [[4, 4, 0], [10, 4, 4], [10, 0, 4], [0, 0, 4]]
+
+
+@pytest.mark.parametrize("digits", ["", "abc", "x" * 40, "a" * 41, "+12025550143"])
+def test_a_prefix_that_is_too_short_or_no_hash_is_refused(client: httpx.Client, digits: str) -> None:
+    assert client.get("/api/check-prefix", params={"sha1": digits}).status_code == 400
+    assert client.get("/api/check", params={"sha1": digits}).status_code == 400
