@@ -22,8 +22,8 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.lab
 
-demo: $(VENV)/.lab  ## one simulated day, from calls to heavy hitters, with a picture
-	$(BIN)/hushcall simulate --picture demo.png
+demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, dashboard; nine days in a minute
+	$(BIN)/hushcall demo
 
 test: $(VENV)/.dev  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -51,4 +51,4 @@ coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo.png demo.svg
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo.html

@@ -17,6 +17,8 @@ VIOLATIONS = (
     errors.WrongLength,
     errors.WrongSymbol,
     errors.InvalidTally,
+    errors.InvalidData,
+    errors.InvalidList,
 )
 
 
@@ -70,6 +72,30 @@ def test_a_violation_survives_pickling(kind: type[errors._Violation]) -> None:
     for twin in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):  # noqa: S301
         assert type(twin) is kind
         assert (str(twin), twin.field, twin.rule, twin.value) == (str(error), "tau", "be whole", 1.5)
+
+
+def test_what_a_server_refused_says_why_and_what_to_do_and_survives_pickling() -> None:
+    error = errors.Refused("wrong-phase", 409, "The round is closed.", "Wait.")
+    assert str(error) == "the server refused (409, wrong-phase): The round is closed. Wait."
+    twin = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (type(twin), twin.problem, twin.status, twin.detail, twin.todo) == (
+        errors.Refused,
+        "wrong-phase",
+        409,
+        "The round is closed.",
+        "Wait.",
+    )
+
+
+def test_an_untrusted_list_says_why_and_survives_pickling() -> None:
+    error = errors.UntrustedList("it is older than the one before")
+    twin = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (type(twin), twin.why, str(twin)) == (errors.UntrustedList, error.why, str(error))
+
+
+def test_every_violation_is_in_the_table() -> None:
+    kinds = {kind for kind in public_errors() if issubclass(kind, errors._Violation)}
+    assert kinds == set(VIOLATIONS)
 
 
 def test_a_missing_extra_says_what_to_install_and_survives_pickling() -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.blocklist import iso
-from hushcall.errors import InvalidData
+from hushcall.errors import InvalidData, InvalidList
 from hushcall.numbers import NANP
 from hushcall.phone import unknown
 from hushcall.phone.agi import AgiServer
-from hushcall.phone.lookup import STATE_FILE
+from hushcall.phone.lookup import LIST_FILE, STATE_FILE
 from hushcall.phone.screening import Screen, save_policy
 from hushcall.phone.store import LISTS, Store
 
@@ -104,6 +104,19 @@ def test_a_newer_list_and_new_contacts_are_taken_over(store: Store, tmp_path: Pa
     screen.refresh()
     assert screen.verdict("+12035000000", NOW).action == "block"
     assert screen.verdict(BLOCKED, NOW).action == "allow"
+
+
+def test_a_damaged_list_is_no_list_but_never_replaces_a_good_one(store: Store, tmp_path: Path) -> None:
+    screen = Screen(store)
+    (tmp_path / LISTS / LIST_FILE).write_bytes(b"rubbish")
+    with pytest.raises(InvalidList):
+        screen.refresh()
+    assert screen.verdict(BLOCKED, NOW).action == "block"
+    late = Screen(store)
+    assert (late.verdict(BLOCKED, NOW).action, late.verdict(BLOCKED, NOW).why) == ("allow", "the list is damaged")
+    put_list(tmp_path, NOW, NOW + 5000)
+    late.refresh()
+    assert late.verdict(BLOCKED, NOW).action == "block"
 
 
 def test_without_a_list_everybody_passes_and_it_says_why(tmp_path: Path) -> None:

@@ -86,6 +86,20 @@ def test_nonsense_from_a_server_is_an_error_of_ours(reply: bytes) -> None:
         HttpServer(url, sleep=lambda _: None).current_round()
 
 
+def test_a_server_that_moved_is_not_followed_but_its_new_address_is_told() -> None:
+    reply = b"HTTP/1.1 301 Moved\r\nLocation: https://new.example/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    with raw_server(reply) as url, pytest.raises(Refused, match=r"moved: https://new\.example/ Give the new"):
+        HttpServer(url).current_round()
+
+
+def test_a_servers_words_cannot_steer_a_terminal() -> None:
+    problem = json.dumps({"type": "urn:x:\x1b[2Jodd", "detail": "a\nb\x1b[31mc\u202e", "todo": "\x07"}).encode()
+    with raw_server(answer(problem, "403 No")) as url, pytest.raises(Refused) as caught:
+        HttpServer(url).current_round()
+    assert str(caught.value).isprintable()
+    assert caught.value.detail == "a b [31mc "
+
+
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "MOST_BYTES", 1000)
     with raw_server(answer(b"{" + b" " * 5000 + b"}")) as url, pytest.raises(InvalidParameter):

@@ -19,6 +19,7 @@ from hushcall.blocklist import iso
 from hushcall.cli import main
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
+from hushcall.phone.lock import locked
 from hushcall.phone.store import LISTS, Store
 
 NOW = int(time.time())
@@ -193,6 +194,22 @@ def test_check_tells_what_to_do(run: Run, home: Path, caller: str, action: str) 
     assert said.code == 0
     assert said.out.startswith(f"{action}: ")
     assert run("check", caller, "--json").json["action"] == action
+
+
+def test_a_damaged_list_blocks_nobody_and_says_what_to_do(run: Run, home: Path) -> None:
+    (home / LISTS / "list.jsonl").write_bytes(b"rubbish")
+    said = run("check", BLOCKED)
+    assert said.out == "allow: the list is damaged\n"
+    assert "the list is damaged: run hushcall phone sync" in said.err
+
+
+def test_two_at_once_wait_for_each_other_or_say_so(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hushcall.cli.phone.LOCK_PATIENCE", 0.05)
+    with locked(home):
+        said = run("report")
+    assert said.code == 2
+    assert f"another hushcall (process {os.getpid()}) is at work in it; wait until it has ended" in said.err
+    assert run("report").code == 0
 
 
 def test_the_example_needs_no_phone(run: Run, tmp_path: Path) -> None:

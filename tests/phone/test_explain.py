@@ -27,7 +27,11 @@ def test_the_odds_are_those_that_the_audit_finds_in_the_code() -> None:
     probe, (draw,) = Probe(mechanism, sent.public), mechanism.draws()
     found = explain(sent, OTHERS[:6])
     for odds in found.odds:
-        assert odds.probability == Fraction(probe.law(odds.number.suffix, draw)[sent.report[2:]], ONE)
+        law = probe.law(odds.number.suffix, draw)
+        assert odds.probability == Fraction(law[sent.report[2:]], ONE)
+        assert odds.likeliest[2:] == max(law, key=lambda body: law[body])
+        assert {Fraction(weight, ONE) for weight in law.values()} == {found.often, found.seldom}
+        assert len(law) == found.values == 8
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 8.0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import sqlalchemy as sa
 
@@ -33,18 +35,34 @@ LOOKING = (0, 5, 9, 10, 11, 20, 30, SPARED)
 """The phones that sync and check, friends and strangers: verifying signatures takes half a second to import."""
 MINUTE = int(time.time()) // 60 * 60 - 3600
 
-# Each line of input is the words of one command; its exit status and what it printed come back.
-PHONE = """
-import contextlib, io, json, sys
+# Forks a process for each phone, with the imports done once. Each line that a phone gets is the words of one command;
+# its exit status and what it printed go back.
+ZYGOTE = """
+import contextlib, io, json, os, sys
+import urllib3
 from hushcall.cli import main
-for line in sys.stdin:
-    sys.argv, out, code = ["hushcall", "phone", *json.loads(line)], io.StringIO(), 0
-    with contextlib.redirect_stdout(out):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-    print(json.dumps([code, out.getvalue()]), flush=True)
+from hushcall.formats.calls import reading
+from hushcall.phone import lists, phone, trusted
+
+def obey(commands, answers):
+    for line in commands:
+        sys.argv, out, code = ["hushcall", "phone", *json.loads(line)], io.StringIO(), 0
+        with contextlib.redirect_stdout(out):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code or 0
+        print(json.dumps([code, out.getvalue()]), file=answers, flush=True)
+
+for reading_end, writing_end in json.loads(sys.argv[1]):
+    if not os.fork():
+        obey(os.fdopen(reading_end), os.fdopen(writing_end, "w"))
+        os._exit(0)
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        break
 """
 
 
@@ -54,7 +72,8 @@ class PhoneProcess:
 
     folder: Path
     reader: Reader
-    process: subprocess.Popen[str]
+    commands: TextIO
+    answers: TextIO
     calls: list[Call] = field(default_factory=list)
 
     @property
@@ -66,13 +85,10 @@ class PhoneProcess:
         self.log.write_bytes(self.reader.write(self.calls))
 
     def ask(self, *words: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([*words, "--home", str(self.folder / "home"), "--json"]) + "\n")
-        self.process.stdin.flush()
+        print(json.dumps([*words, "--home", str(self.folder / "home"), "--json"]), file=self.commands, flush=True)
 
     def answer(self, status: int = 0) -> Any:
-        assert self.process.stdout is not None
-        code, text = json.loads(self.process.stdout.readline())
+        code, text = json.loads(self.answers.readline())
         assert code == status, (self.reader.name, code, text)
         return json.loads(text)
 
@@ -86,22 +102,25 @@ def everybody(phones: Sequence[PhoneProcess], *words: str) -> list[Any]:
 
 @contextmanager
 def crowd(folder: Path) -> Iterator[list[PhoneProcess]]:
-    readers = list(READERS.values())
+    """Fifty processes; each ends when its pipe does."""
+    readers, phones, theirs = list(READERS.values()), [], []
     with ExitStack() as stack:
-        phones = []
         for place in range(PHONES):
             home = folder / f"phone-{place}"
             home.mkdir()
-            process = subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(PHONE)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            phones.append(PhoneProcess(home, readers[place % len(readers)], process))
-        yield phones
+            (reads, commands), (answers, writes) = os.pipe(), os.pipe()
+            theirs.append((reads, writes))
+            ours = stack.enter_context(os.fdopen(commands, "w")), stack.enter_context(os.fdopen(answers))
+            phones.append(PhoneProcess(home, readers[place % len(readers)], *ours))
+        ends = [end for pair in theirs for end in pair]
+        words = [sys.executable, "-c", textwrap.dedent(ZYGOTE), json.dumps(theirs)]
+        with subprocess.Popen(words, pass_fds=ends, start_new_session=True) as zygote:
+            for end in ends:
+                os.close(end)
+            try:
+                yield phones
+            finally:
+                os.killpg(zygote.pid, signal.SIGKILL)  # its own group: the zygote and the phones
 
 
 def one_round(service: Service, phones: Sequence[PhoneProcess]) -> list[str]:

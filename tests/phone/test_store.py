@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hushcall.errors import InvalidData, Refused
+from hushcall.errors import InvalidData
 from hushcall.numbers import NANP
 from hushcall.phone import following, unknown
 from hushcall.phone.erasing import erase_all
@@ -144,7 +144,7 @@ def test_one_process_at_a_time_and_a_dead_one_locks_nobody_out(tmp_path: Path) -
     holder.start()
     try:
         assert ready.wait(20)
-        with pytest.raises(Refused, match=f"process {holder.pid}"), locked(tmp_path, 0.1):
+        with pytest.raises(InvalidData, match=f"process {holder.pid}"), locked(tmp_path, 0.1):
             pass
     finally:
         holder.kill()  # it never gets to clean up

@@ -13,7 +13,7 @@ from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Clock, Village, everything
 
 from hushcall.blocklist import Blocklist
-from hushcall.errors import InvalidParameter
+from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.server import appeals, rounds, schema
 from hushcall.server import service as service_module
 from hushcall.server.listing import newest_list
@@ -188,6 +188,43 @@ def test_a_published_round_cannot_be_held(village: Village) -> None:
     village.to("published")
     with pytest.raises(InvalidParameter, match="got '1, published'"):
         village.service.rounds.hold(1, "too late")
+
+
+@pytest.mark.parametrize("reached", STATES)
+def test_a_discarded_round_leaves_nothing_about_phones_and_the_next_one_opens(
+    village: Village, clock: Clock, reached: str
+) -> None:
+    service, number = village.service, village.to(reached, CALLERS)
+    with pytest.raises(InvalidParameter, match=f"round must be held, got '1, {reached}'"):
+        service.rounds.discard(number, "flooded")
+    service.rounds.hold(number, "a look")
+    service.rounds.discard(number, "flooded")
+    rows = everything(service)
+    assert (rows["announcements"], rows["reports"], rows["hitters"], rows["versions"]) == ([], [], [], [])
+    found = service.rounds.newest()
+    assert (found.state, found.reason, bytes(found.secret)) == ("published", "discarded: flooded", b"")
+    assert service.rounds.advance(START + PERIOD) == ["round 2 opened"]
+    with pytest.raises(InvalidParameter, match="round must be held"):
+        service.rounds.discard(number, "again")
+
+
+def test_a_round_that_cannot_be_published_waits_and_the_next_one_opens(
+    make_service: MakeService, database: str, clock: Clock
+) -> None:
+    service = make_service(database, list={"allow_file": "absent.txt"})
+    Village(service, clock).to("closed", CALLERS)
+    for _ in range(2):
+        with pytest.raises(InvalidData, match="allow_file must be a readable text file"):
+            service.rounds.advance(START + PERIOD)
+    assert (state(service, 1), state(service, 2)) == ("decoded", "announcing")
+    mended = make_service(database)
+    assert mended.rounds.advance(START + PERIOD) == ["round 1 is published"]
+
+
+def test_a_round_closed_by_hand_says_when(village: Village) -> None:
+    village.to("collecting", CALLERS)
+    village.service.rounds.advance(COLLECTS + 7, force=True)
+    assert village.service.rounds.newest().closes == COLLECTS + 7
 
 
 def test_a_round_with_many_refused_uploads_is_held_at_its_close(

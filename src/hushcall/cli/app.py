@@ -13,6 +13,7 @@ from hushcall.cli import (
     bench,
     config,
     data,
+    demo,
     experiment,
     export,
     keys,
@@ -31,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.add_typer(round_commands.rounds, name="round")
 app.add_typer(admin.admin, name="admin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OTHERS = 4
 MOST_TRIES = 20_000  # for a number that shares yours' report: enough for b = 11, and quick
+FICTIONAL = range(5_550_100, 5_550_200)
 SUSPICION = 1_000_000
 
 
@@ -136,15 +137,20 @@ def _last(home: Any) -> Sent:
 
 
 def _others(sent: Sent) -> list[Number]:
-    """A few other numbers of the same area code, and one that fits the bytes as well as any number can."""
+    """A few other numbers of the same area code, and one that fits the bytes as well as any number can.
+
+    Numbers that nobody has (555-01xx) as far as they go: whoever shows this to others shows nobody's number.
+    """
     from hushcall.phone.explain import likelihood  # noqa: PLC0415
     from hushcall.privacy.coins import ONE, seeded, uniform, words  # noqa: PLC0415
     from hushcall.report.items import item_of  # noqa: PLC0415
     from hushcall.report.subspace import Subspace  # noqa: PLC0415
 
     coins, plan, area = seeded(sent.public), sent.plan, sent.number.area
+    start = uniform(words(coins(8))[0], len(FICTIONAL))
+    nobodys = (FICTIONAL[(start + 37 * step) % len(FICTIONAL)] for step in range(len(FICTIONAL)))
     drawn = (plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(MOST_TRIES))
-    numbers = (plan.number(area, suffix) for suffix in drawn)
+    numbers = (plan.number(area, suffix) for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
     some = list(islice(numbers, OTHERS))
     if not isinstance(sent.mechanism, Subspace):
         return some

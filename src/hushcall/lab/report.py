@@ -10,7 +10,7 @@ from typing import Any
 from hushcall import __version__
 from hushcall.lab.experiments import Statement
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #0072B2; --bad: #D55E00; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 figure { margin: 1rem 0; background: white; border-radius: 6px; padding: .5rem; }
@@ -29,7 +29,7 @@ def page(documents: Sequence[Mapping[str, Any]], figures: Mapping[str, Sequence[
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>",
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style><h1>{html.escape(title)}</h1>",
         f"<p>Made by hushcall {__version__}. Every number below comes from the runs described here.</p>",
     ]
     for document in documents:

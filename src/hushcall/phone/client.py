@@ -169,7 +169,15 @@ def _document(answer: _Answer) -> dict[str, Any] | None:
 
 
 def _refusal(answer: _Answer) -> Refused:
+    if 300 <= answer.status < 400:  # not followed: what the owner agreed to is an address
+        where = _line(answer.headers.get("Location", ""))
+        return Refused("moved", answer.status, f"it has moved: {where}", "Give the new address to hushcall phone init.")
     problem = _document(answer) or {}
-    kind = str(problem.get("type", "")).rpartition(":")[2] or f"http-{answer.status}"
-    detail = str(problem.get("detail") or problem.get("title") or "no reason given.")
-    return Refused(kind[:60], answer.status, detail[:300], str(problem.get("todo", ""))[:300])
+    kind = _line(problem.get("type", "")).rpartition(":")[2] or f"http-{answer.status}"
+    detail = _line(problem.get("detail") or problem.get("title") or "no reason given.")
+    return Refused(kind[:60], answer.status, detail, _line(problem.get("todo", "")))
+
+
+def _line(value: object) -> str:
+    """A server's words as they may be shown: one line, not too long, and nothing that steers a terminal."""
+    return "".join(char if char.isprintable() else " " for char in str(value)[:300])

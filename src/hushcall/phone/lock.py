@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hushcall.errors import Refused
+from hushcall.errors import InvalidData
 
 FILE = "lock"
 PAUSE_SECONDS = 0.05
@@ -17,7 +17,7 @@ PAUSE_SECONDS = 0.05
 
 @contextmanager
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the phone's lock; :class:`Refused` where another process keeps it for longer than ``patience`` seconds.
+    """Hold the phone's lock; :class:`InvalidData` where another process keeps it longer than ``patience`` seconds.
 
     The kernel lets go of the lock when its holder dies, however it dies: a stale file locks nobody out.
     """
@@ -27,8 +27,8 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
         while not _taken(handle):
             if time.monotonic() >= deadline:
                 holder = os.pread(handle, 20, 0).decode("ascii", "replace") or "unknown"
-                detail = f"another hushcall (process {holder}) is at work in {folder}."
-                raise Refused("locked", 423, detail, "Wait until it has ended, then try again.")
+                rule = f"be free: another hushcall (process {holder}) is at work in it; wait until it has ended"
+                raise InvalidData("the phone's folder", rule, str(folder))
             time.sleep(PAUSE_SECONDS)
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hushcall import checks
-from hushcall.errors import InvalidNumber, InvalidParameter
+from hushcall.errors import InvalidList, InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone import unknown
 from hushcall.phone.lookup import LIST_FILE, STATE_FILE, Action, LoadedList, Policy, Verdict, check
 from hushcall.phone.store import Store
 
 POLICIES = ("block", "warn")
+NO_LIST, DAMAGED = "there is no list yet", "the list is damaged"
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Screen:
     _stamp: object = field(default=None, init=False, repr=False)
     _policy: Policy = field(default_factory=Policy, init=False, repr=False)
     _harshest: str = field(default="block", init=False, repr=False)
+    _none: str = field(default=NO_LIST, init=False, repr=False)  # why there is no list in memory
 
     def __post_init__(self) -> None:
         self.refresh()
@@ -34,8 +36,16 @@ class Screen:
         self._policy = Policy(int(self.store.get("block_days", "2")), contacts=unknown.contacts(self.store))
         self._harshest = self.store.get("policy", "block")
         stamp = self._list_stamp()
-        if stamp != self._stamp:
-            self._loaded, self._stamp = LoadedList.load(self.store.lists) if stamp else None, stamp
+        if stamp == self._stamp:
+            return
+        try:
+            self._loaded = LoadedList.load(self.store.lists) if stamp else None
+        except InvalidList:
+            if self._loaded is not None:
+                raise  # the one in memory is better than none
+            self._none = DAMAGED
+            return  # not remembered: the next refresh looks again
+        self._stamp, self._none = stamp, NO_LIST
 
     def parse(self, raw: str) -> Number | None:
         """The plan's number behind a caller id, if it is one."""
@@ -52,7 +62,7 @@ class Screen:
         if self._loaded is None:
             if self._policy.knows(str(number)):
                 return Verdict(Action.ALLOW, "one of your contacts")
-            return Verdict(Action.ALLOW, "there is no list yet", None, "no list: run hushcall phone sync")
+            return Verdict(Action.ALLOW, self._none, None, f"{self._none}: run hushcall phone sync")
         found = check(self._loaded, number, self._policy, now)
         if found.action is Action.BLOCK and self._harshest == "warn":
             return replace(found, action=Action.WARN)

@@ -18,6 +18,7 @@ from tuf.api.exceptions import (
     DownloadError,
     DownloadHTTPError,
     DownloadLengthMismatchError,
+    ExpiredMetadataError,
     LengthOrHashMismatchError,
     RepositoryError,
 )
@@ -106,6 +107,9 @@ def our_errors() -> Iterator[None]:
     """Turn what tuf and urllib3 raise into our errors."""
     try:
         yield
+    except ExpiredMetadataError as error:
+        causes = "its operator is late, somebody holds news back, or this phone's clock is wrong"
+        raise UntrustedList(f"{error}: {causes}"[:300]) from error
     except RepositoryError as error:
         raise UntrustedList(f"{error}"[:200] or type(error).__name__) from error
     except DownloadLengthMismatchError as error:

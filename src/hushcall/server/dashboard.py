@@ -126,7 +126,10 @@ def overview(store: Store) -> Overview:
     with store.read() as connection:
         rows = connection.execute(sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(HISTORY)).all()
         unfinished = connection.execute(
-            sa.select(schema.rounds).where(schema.rounds.c.state != "published").order_by(schema.rounds.c.id.desc())
+            sa.select(schema.rounds)
+            .where(schema.rounds.c.state != "published")
+            .order_by(schema.rounds.c.id.desc())
+            .limit(SHOWN)
         ).all()
         shown = [*rows[:1], *(row for row in unfinished if not rows or row.id != rows[0].id)][:SHOWN]
         rounds = tuple(progress(connection, shown))

@@ -64,21 +64,19 @@ def health(service: Service) -> Health:
         row = connection.execute(query.order_by(table.version.desc()).limit(1)).first()
         held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == "held")).scalars().all()
     published = Published(row.version, row.entries, row.made, row.round) if row else None
-    worries = [worry for role in roles if (worry := _worry(role, now))]
+    worries = [f"the signature of {role.role} has expired" for role in roles if role.expired]
     period = service.settings.round.period
     if published and service.now - published.made > 2 * period + 3600:
         worries.append("no round has been published for more than two periods")
     public = tuple(worries)
+    worries += [f"the signature of {role.role} runs out soon" for role in roles if _soon(role, now)]
     worries += [f"round {number} is held" for number in held]
     good_until = min(int(role.expires.timestamp()) for role in roles if role.role != "root")
     return Health(roles, published, good_until, tuple(worries), public)
 
 
-def _worry(role: RoleStatus, now: datetime) -> str:
-    if role.expired:
-        return f"the signature of {role.role} has expired"
-    left = (role.expires - now) / DEFAULT_LIFETIMES.of(role.role)
-    return f"the signature of {role.role} runs out soon" if left < SOON else ""
+def _soon(role: RoleStatus, now: datetime) -> bool:
+    return not role.expired and (role.expires - now) / DEFAULT_LIFETIMES.of(role.role) < SOON
 
 
 def machine(service: Service) -> Machine:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -64,9 +66,25 @@ class PublishedList:
         low = bisect_left(self.lines, first, key=_number)
         return range(low, bisect_left(self.lines, first + b":", key=_number))  # a colon sorts after every digit
 
-    def entries(self, places: range) -> list[Entry]:
+    def entries(self, places: Sequence[int]) -> list[Entry]:
         """The entries at those places."""
         return [Entry.from_line(self.lines[place]) for place in places]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One page of some rows."""
+
+    rows: Sequence[Any]
+    page: int
+    pages: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], page: int) -> Slice:
+        """That page, or the last one there is."""
+        pages = max(-(-len(rows) // PAGE), 1)
+        page = min(max(page, 1), pages)
+        return cls(rows[(page - 1) * PAGE : page * PAGE], page, pages)
 
 
 @dataclass(frozen=True)
@@ -79,11 +97,7 @@ class Search:
     entries: tuple[Entry, ...] = ()
     total: int = 0
     page: int = 1
-
-    @property
-    def pages(self) -> int:
-        """How many pages there are; never none."""
-        return max(-(-self.total // PAGE), 1)
+    pages: int = 1
 
 
 def search(found: PublishedList, asked: str, page: int = 1) -> Search:
@@ -104,10 +118,9 @@ def search(found: PublishedList, asked: str, page: int = 1) -> Search:
         entry = found.find(number)
         return Search(text, number, entries=(entry,) if entry else (), total=1 if entry else 0)
     places = found.starting(f"+1{digits}")
-    pages = max(-(-len(places) // PAGE), 1)
-    page = min(max(page, 1), pages)
-    shown = places[(page - 1) * PAGE : page * PAGE]
-    return Search(text, entries=tuple(found.entries(shown)), total=len(places), page=page)
+    part = Slice.of(places, page)
+    entries = tuple(found.entries(part.rows))
+    return Search(text, entries=entries, total=len(places), page=part.page, pages=part.pages)
 
 
 class Lists:

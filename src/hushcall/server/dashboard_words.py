@@ -28,6 +28,14 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def bound(value: float) -> str:
+    """An upper bound: three digits that matter, never rounded down."""
+    if value <= 0 or value >= 1e6 or not math.isfinite(value):
+        return figure(value)
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return figure(math.ceil(value / step - 1e-9) * step)
+
+
 def _raised(power: int) -> str:
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
@@ -91,6 +99,7 @@ FILTERS = {
     "count": count,
     "plural": plural,
     "figure": figure,
+    "bound": bound,
     "percent": percent,
     "day": day,
     "moment": moment,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -152,7 +153,12 @@ def open_store(data: Path | None = None, url: str | None = None, fault: Callable
             raise InvalidParameter("database", "be given as a folder or a URL", None)
         url = f"sqlite:///{data / 'hushcall.db'}"
     engine = make_engine(url)
-    migrate(engine)
+    shown = engine.url.render_as_string(hide_password=True)
+    try:
+        migrate(engine)
+    except (sa.exc.DBAPIError, sqlite3.DatabaseError) as error:
+        why = str(getattr(error, "orig", error)).partition("\n")[0]
+        raise InvalidParameter("database", f"be one that opens ({why})", shown) from None
     return Store(engine, fault)
 
 

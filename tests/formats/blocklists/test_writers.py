@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 import sqlite3
 import time
@@ -25,6 +26,8 @@ from hushcall.formats.blocklists.writer import WHY, why
 GOLDEN = Path(__file__).parent / "golden"
 PAGE = Path(__file__).parents[3] / "docs" / "blocklists.md"
 EVERY = pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+EXAMPLES = int(os.environ.get("HUSHCALL_FUZZ_EXAMPLES", "50"))
+"""Damaged files to read, for each export."""
 EMPTY = Blocklist(3, 3, START, TERMS, ())
 
 
@@ -81,7 +84,7 @@ def test_noise_never_escapes_our_errors(writer: Writer, noise: bytes) -> None:
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_damage_never_escapes_our_errors(writer: Writer, data: st.DataObject) -> None:
     whole = bytearray(writer.write(sample()))
     for _ in range(data.draw(st.integers(1, 3))):

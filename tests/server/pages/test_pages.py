@@ -37,7 +37,7 @@ from hushcall.server.dashboard_charts import heat_map, nice, participation
 from hushcall.server.dashboard_found import Bucket
 from hushcall.server.dashboard_list import Lists, search
 from hushcall.server.dashboard_plan import plan
-from hushcall.server.dashboard_words import figure, from_now, number, percent, size, span
+from hushcall.server.dashboard_words import bound, figure, from_now, number, percent, size, span
 from hushcall.server.pages.rendering import static_files
 from hushcall.server.problems import PROBLEMS
 
@@ -125,7 +125,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeded]:
 
 @pytest.mark.parametrize(
     ("asked", "total"),
-    [("", 100_000), ("202", 214), ("+1 (202)", 214), ("1202", 214), ("20", 1920), ("2027", 0), ("+1", 100_000)],
+    [("", 100_000), ("202", 214), ("+1 (202)", 214), ("1202", 214), ("20", 1926), ("2027", 0), ("+1", 100_000)],
 )
 def test_a_prefix_finds_all_that_begin_so(many: Seeded, asked: str, total: int) -> None:
     found = Lists(many.service.store).newest()
@@ -282,6 +282,7 @@ def test_a_round_is_held_and_released_from_its_page(operator: TestClient, seeded
     assert act(operator, "hold", round=14, why="odd numbers").headers["location"] == "/rounds/14"
     page = operator.get("/rounds/14").text
     assert "Held while collecting: odd numbers" in page
+    assert "Round 14 is held" in operator.get("/").text  # at once, though the overview is kept for a second
     assert "/actions/release" in page
     assert act(operator, "release", round=14).status_code == 303
     assert seeded.service.rounds.newest().state == "collecting"
@@ -346,6 +347,20 @@ def test_a_wrong_form_is_refused_in_words(
     operator: TestClient, act: Act, name: str, form: dict[str, str], status: int
 ) -> None:
     assert act(operator, name, **form).status_code == status
+
+
+def test_long_logs_come_by_the_page(operator: TestClient, seeded: Seeded) -> None:
+    rows = [{"number": f"+1415555{2000 + n}", "why": f"reason {n}", "who": "x", "at": NOW} for n in range(120)]
+    with seeded.service.store.write("test") as connection:
+        connection.execute(sa.insert(schema.allowed), rows)
+        connection.execute(sa.insert(schema.appeals), rows)
+    first, last = operator.get("/appeals").text, operator.get("/appeals?page=3&allowed=99").text
+    assert "415 555 2119" in first
+    assert "reason 119" in first
+    assert "Page 1 of 3" in first
+    assert "MARKER a school" not in first
+    assert "MARKER a school" in last
+    assert last.count("Page 3 of 3") == 2
 
 
 def test_a_form_of_too_many_fields_is_refused(operator: TestClient) -> None:
@@ -415,6 +430,16 @@ def test_a_round_without_buckets_is_told_in_words(operator: TestClient, seeded: 
     with seeded.service.store.write("test") as connection:
         connection.execute(sa.insert(schema.buckets), [row])
     assert "23,188 phones" in operator.get("/rounds/12").text
+
+
+def test_a_signature_that_runs_out_soon_is_a_worry_for_operators(
+    operator: TestClient, visitor: TestClient, seeded: Seeded
+) -> None:
+    seeded.clock.now = NOW + 29 * 3600 * 2  # of the 72 hours of a timestamp
+    fresh = operator.post("/login", data={"token": seeded.token})
+    assert fresh.status_code == 303
+    assert "the signature of timestamp runs out soon" in operator.get("/").text
+    assert "runs out soon" not in visitor.get("/").text
 
 
 def test_expired_signatures_are_a_worry_for_everybody(visitor: TestClient, seeded: Seeded) -> None:
@@ -515,6 +540,17 @@ def test_words() -> None:
         "+1 202 555 0143",
         "x",
     )
+
+
+def test_a_bound_is_never_rounded_down() -> None:
+    assert [bound(value) for value in (54.598, 148.413, 7.3891, 100, 0.001234, 0)] == [
+        "54.6",
+        "149",
+        "7.39",
+        "100",
+        "0.00124",
+        "0",
+    ]
 
 
 def test_every_bucket_has_its_own_place_and_larger_ones_are_deeper() -> None:

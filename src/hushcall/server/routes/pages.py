@@ -19,7 +19,7 @@ from hushcall.server import appeals, dashboard_charts, dashboard_found
 from hushcall.server.dashboard import one_round
 from hushcall.server.dashboard_actions import ACTIONS, FLASHES, checked, perform
 from hushcall.server.dashboard_docs import groups
-from hushcall.server.dashboard_list import search
+from hushcall.server.dashboard_list import Slice, search
 from hushcall.server.dashboard_plan import MECHANISMS, Plan, plan
 from hushcall.server.dashboard_site import Part, Site
 from hushcall.server.pages.rendering import render, static_files
@@ -188,6 +188,7 @@ def round_page(request: Request, number: RoundId, page: Page = 1) -> Response:
         session,
         "round.html",
         round=seen,
+        newest=site.service.rounds.newest().id,
         bucket_round=number,
         buckets=found,
         map=dashboard_charts.heat_map(found),
@@ -197,12 +198,13 @@ def round_page(request: Request, number: RoundId, page: Page = 1) -> Response:
 
 
 @router.get("/appeals")
-def appeals_page(request: Request) -> Response:
-    """The log of appeals and the allowlist."""
+def appeals_page(request: Request, page: Page = 1, allowed: Page = 1) -> Response:
+    """The log of appeals and the allowlist, each by the page."""
     session, store = visitor(request), service_of(request).store
     if session is None:
         return to_login(request)
-    return shown(request, session, "appeals.html", appeals=appeals.appeals(store), allowed=appeals.allowlist(store))
+    log, kept = Slice.of(appeals.appeals(store), page), Slice.of(appeals.allowlist(store), allowed)
+    return shown(request, session, "appeals.html", log=log, allowed=kept)
 
 
 @router.get("/system")

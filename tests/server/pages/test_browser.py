@@ -1,0 +1,389 @@
+"""The pages in a real browser, under their content policy: live, on any screen, in both schemes, with a keyboard."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
+
+from hushcall.privacy.coins import os_entropy
+from hushcall.report import parameters
+from hushcall.report.hashing import derive
+from hushcall.server import schema
+from hushcall.server.pages.rendering import render, static_files
+from hushcall.server.running import running
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "/usr/bin/chromium"))), None
+)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+PUBLIC = ("/", "/list", "/list?q=202", "/login", "/docs", "/owner")
+PRIVATE = (
+    "/",
+    "/list?q=2",
+    "/list?q=2025550143",
+    f"/numbers/{LISTED}",
+    f"/numbers/{UNLISTED}",
+    "/rounds/13",
+    "/rounds/14",
+    "/appeals",
+    "/system",
+    "/plan",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=root)
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Visit:
+    """A browser's window onto a server, what it requested and what it complained about."""
+
+    seeded: Seeded
+    url: str
+    page: Any = None
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, browser: Any, **context: Any) -> Any:
+        self.page = browser.new_context(viewport={"width": 1280, "height": 900}, **context).new_page()
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        return self.page
+
+    def go(self, path: str) -> Any:
+        self.page.goto(self.url + path)
+        return self.page
+
+    def log_in(self) -> Any:
+        self.go("/login")
+        self.page.fill("#token", self.seeded.token)
+        self.page.click("main button")
+        playwright.expect(self.page.locator(".flash")).to_have_text("You are logged in.")
+        return self.page
+
+    def forgive(self, status: int) -> None:
+        """The browser's own line about a status that the test asked for."""
+        self.complaints = [said for said in self.complaints if f"status of {status}" not in said]
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    seeded = open_seeded(tmp_path, story=getattr(request, "param", True))
+    with running(seeded.service) as url:
+        made = Visit(seeded, url)
+        made.open(browser)
+        yield made
+        made.page.context.close()
+    assert made.complaints == []
+    assert all(one.startswith((made.url + "/", "data:")) for one in made.requests)
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_sticks_out_and_nothing_complains(browser: Any, visit: Visit, width: int, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    for path in PUBLIC:
+        assert visit.go(path).evaluate("document.documentElement.scrollWidth") <= width, path
+    visit.log_in()
+    for path in PRIVATE:
+        page = visit.go(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == {"light": "rgb(246, 245, 241)", "dark": "rgb(17, 23, 26)"}[scheme]
+
+
+AUDIT = """() => {
+  const found = [];
+  const say = (what, node) => found.push(`${what}: ${node.outerHTML.slice(0, 120)}`);
+  if (document.documentElement.lang !== "en") found.push("no language");
+  if (document.querySelectorAll("h1").length !== 1) found.push("not one h1");
+  if (!document.querySelector("main#main") || !document.querySelector("a.skip[href='#main']")) found.push("no way in");
+  for (const node of document.querySelectorAll("input:not([type=hidden]):not([aria-hidden]), select"))
+    if (!node.labels.length) say("no label", node);
+  for (const node of document.querySelectorAll("th")) if (!node.scope) say("no scope", node);
+  for (const node of document.querySelectorAll("table")) if (!node.caption) say("no caption", node);
+  for (const node of document.querySelectorAll("img")) if (!node.hasAttribute("alt")) say("no alt", node);
+  for (const node of document.querySelectorAll("svg:not([aria-hidden])"))
+    if (node.getAttribute("role") !== "img" || !node.getAttribute("aria-label")) say("no name", node);
+  for (const node of document.querySelectorAll("a, button")) if (!node.textContent.trim()) say("no text", node);
+  const ids = [...document.querySelectorAll("[id]")].map((node) => node.id);
+  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) found.push(`twice: ${id}`);
+  for (const node of document.querySelectorAll("[aria-describedby]"))
+    if (!node.getAttribute("aria-describedby").split(" ").every((id) => ids.includes(id))) say("nothing there", node);
+  for (const form of document.querySelectorAll("form[method=post]"))
+    if (!form.action.endsWith("/login") && !form.querySelector("[name=csrf]")) say("no token", form);
+  return found;
+}"""
+
+
+@needs_browser
+def test_every_page_can_be_read_by_a_machine_that_reads_aloud(visit: Visit) -> None:
+    for path in ("/", "/list", "/login", "/docs"):
+        assert visit.go(path).evaluate(AUDIT) == [], path
+    visit.log_in()
+    for path in PRIVATE:
+        assert visit.go(path).evaluate(AUDIT) == [], path
+
+
+@needs_browser
+def test_the_overview_follows_a_round_held_elsewhere_and_keeps_the_focus(visit: Visit) -> None:
+    page = visit.log_in()
+    page.focus("#link-14")
+    page.click("#took-table summary")
+    page.focus("#link-14")
+    status = page.locator("#part-status")
+    playwright.expect(status).to_have_text("Round 14 is collecting.")
+    visit.seeded.service.rounds.hold(14, "looked at by hand")
+    playwright.expect(status).to_have_text("Round 14 is held.", timeout=10_000)
+    playwright.expect(page.locator(".round .notice").first).to_have_text("looked at by hand")
+    assert page.evaluate("document.activeElement.id") == "link-14"
+    assert page.locator("#took-table[open]").count() == 1
+
+
+@needs_browser
+@pytest.mark.parametrize("visit", [False], indirect=True)
+def test_a_whole_round_is_seen_live_without_a_reload(visit: Visit) -> None:
+    service, expect, clock = visit.seeded.service, playwright.expect, visit.seeded.clock
+    page = visit.log_in()
+    page.click("text=Move on now")
+    expect(page.locator("main form p").first).to_have_text("The first round opens now.")
+    page.click("main button.primary")
+    expect(page.locator(".flash")).to_have_text("Rounds move on now.")
+    expect(page.locator("#part-status")).to_have_text("Round 1 is announcing.", timeout=10_000)
+    page.evaluate("document.documentElement.dataset.same = 'page'")
+    tickets = [number.to_bytes(16, "big") for number in range(1, 61)]
+    with service.store.write("announce") as connection:
+        rows = [{"round": 1, "device": n, "bucket": 202, "ticket": ticket} for n, ticket in enumerate(tickets)]
+        connection.execute(sa.insert(schema.announcements), rows)
+    facts = page.locator(".round .facts")
+    expect(facts).to_contain_text(re.compile(r"announced\s*60"), timeout=10_000)
+    service.rounds.advance(int(clock.now), force=True)
+    expect(page.locator("#part-status")).to_have_text("Round 1 is collecting.", timeout=10_000)
+    expect(page.locator("#part-buckets h2")).to_have_text("Area codes of round 1")
+    report_for(service, tickets, 5_550_143)
+    expect(facts).to_contain_text(re.compile(r"reports\s*60 of 60"), timeout=10_000)
+    service.rounds.advance(int(clock.now), force=True)
+    expect(page.locator("#part-found")).to_contain_text("+1 202 555 0143", timeout=30_000)
+    expect(page.locator("#part-tiles")).to_contain_text("version 1")
+    expect(page.locator("#part-found .tag.on")).to_have_text("listed")
+    assert page.evaluate("document.documentElement.dataset.same") == "page"
+
+
+def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
+    """Every phone reports the same caller."""
+    round_ = service.rounds.newest()
+    bucket = service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == round_.id))[0]
+    mechanism: Any = parameters.from_plain(json.loads(bucket.parameters))
+    rows = []
+    for ticket in tickets:
+        body = mechanism.privatise(suffix, derive("report", bytes(round_.seed), ticket), os_entropy)
+        rows.append({"ticket": ticket, "round": round_.id, "bucket": bucket.bucket, "body": body})
+    with service.store.write("report") as connection:
+        connection.execute(sa.insert(schema.reports), rows)
+
+
+@needs_browser
+def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visit) -> None:
+    def downloaded() -> str:
+        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl").text
+
+    page = visit.log_in()
+    assert LISTED in downloaded()
+    page.fill("#q", "(202) 555-0143")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator(".verdict-box h2")).to_have_text("+1 202 555 0143 is on the list")
+    page.click("text=Its history, appeal, allowlist")
+    page.fill("#appeal-why", "a school's daily call")
+    page.fill("#appeal-who", "the school")
+    page.click("text=Open an appeal")
+    playwright.expect(page.locator("h1")).to_have_text("Appeal a number?")
+    assert LISTED in downloaded()
+    page.click("text=Take it off")
+    playwright.expect(page.locator(".flash")).to_have_text(
+        "The appeal is open. A list without the number is published."
+    )
+    playwright.expect(page.locator("h1 + p .tag")).to_have_text("off: appealed")
+    assert LISTED not in downloaded()
+    page.fill("#q, [id^=close-]", "withdrawn")
+    page.click("text=Close the appeal")
+    page.click("main button.primary")
+    playwright.expect(page.locator(".flash")).to_contain_text("a new list is published")
+    assert LISTED in downloaded()
+
+
+@needs_browser
+def test_a_wrong_token_is_told_at_the_field(visit: Visit) -> None:
+    page = visit.go("/login?next=/system")
+    page.fill("#token", "hca_wrong")
+    page.click("main button")
+    playwright.expect(page.locator("#token-error")).to_have_text("No operator has this token.")
+    assert page.get_attribute("#token", "aria-invalid") == "true"
+    assert page.input_value("#token") == ""
+    page.fill("#token", visit.seeded.token)
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("h1")).to_have_text("System")
+    visit.forgive(401)
+
+
+@needs_browser
+def test_a_form_that_lost_its_token_is_refused(visit: Visit) -> None:
+    page = visit.log_in()
+    visit.go("/rounds/14").fill("#hold-why", "x")
+    page.evaluate("for (const node of document.querySelectorAll('[name=csrf]')) node.remove()")
+    page.click("text=Hold it")
+    playwright.expect(page.locator("main")).to_contain_text("did not come from a page of your session")
+    assert visit.seeded.service.rounds.newest().state == "collecting"
+    visit.forgive(403)
+
+
+@needs_browser
+def test_another_site_cannot_send_a_form_with_the_session(visit: Visit, tmp_path: Path) -> None:
+    page = visit.log_in()
+    csrf = page.get_attribute("[name=csrf] >> nth=0", "value")
+    other = open_seeded(tmp_path / "other", story=False)
+    with running(other.service) as elsewhere:  # another port is another origin, and the same site
+        stranger = page.context.new_page()
+        stranger.route(
+            f"{elsewhere}/",
+            lambda route: route.fulfill(
+                content_type="text/html",
+                body=f"<form method=post action={visit.url}/actions/hold><input name=csrf value={csrf}>"
+                "<input name=round value=14><input name=why value=x><input name=confirmed value=yes></form>"
+                "<script>document.forms[0].submit()</script>",
+            ),
+        )
+        stranger.goto(elsewhere)
+        playwright.expect(stranger.locator("main")).to_contain_text("did not come from a page of your session")
+    assert visit.seeded.service.rounds.newest().state == "collecting"
+
+
+@needs_browser
+def test_the_planner_answers_while_one_types(visit: Visit) -> None:
+    visit.log_in()
+    page = visit.go("/plan")
+    before = page.inner_text("#plan-answer .tile dd")
+    page.fill("#epsilon", "8")
+    playwright.expect(page.locator("#plan-answer .tile dd").first).not_to_have_text(before, timeout=20_000)
+    playwright.expect(page.locator("tr.chosen th")).to_contain_text("8")
+    assert "epsilon=8" in page.url
+    page.fill("#epsilon", "x")
+    playwright.expect(page.locator("#plan-answer")).to_contain_text("a number from 0.1 to 16")
+
+
+@needs_browser
+def test_everything_works_without_script(browser: Any, visit: Visit) -> None:
+    visit.page.context.close()
+    page = visit.open(browser, java_script_enabled=False)
+    visit.log_in()
+    playwright.expect(page.locator("#part-status")).to_have_text("Round 14 is collecting.")
+    page.click("#link-14")
+    page.fill("#hold-why", "by hand")
+    page.click("text=Hold it")
+    page.click("main button.primary")
+    playwright.expect(page.locator(".flash")).to_have_text("The round is held.")
+    page.click("text=Release it")
+    page.click("main button.primary")
+    playwright.expect(page.locator(".flash")).to_have_text("The round goes on.")
+    visit.go("/plan")
+    page.fill("#users", "5000")
+    page.click("text=Work it out")
+    assert "users=5000" in page.url
+    page.click("text=Log out")
+    playwright.expect(page.locator(".flash")).to_have_text("You are logged out.")
+
+
+@needs_browser
+def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(visit: Visit) -> None:
+    page = visit.log_in()
+    visit.go("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    seen = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break  # once around
+        seen.append(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id"))
+        style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert style == "solid", seen[-1]
+    order = [seen.index(name) for name in ("Overview", "Log out", "Move on now", "Round 14", "As a table", "Search")]
+    assert order == sorted(order)
+
+
+@needs_browser
+def test_a_server_that_went_away_is_said(visit: Visit) -> None:
+    page = visit.log_in()
+    visit.go("/")
+    page.route("**/live", lambda route: route.abort())
+    playwright.expect(page.locator("#live-state")).to_contain_text("does not answer", timeout=10_000)
+    visit.complaints = [said for said in visit.complaints if "net::ERR_FAILED" not in said]
+
+
+@needs_browser
+def test_motion_is_left_out_for_those_who_ask(visit: Visit) -> None:
+    visit.page.emulate_media(reduced_motion="reduce")
+    visit.log_in()
+    page = visit.go("/plan")
+    assert page.evaluate("getComputedStyle(document.getElementById('plan-answer')).transitionProperty") == "none"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2 defines it."""
+    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_contrast_of_the_heat_map_is_enough_in_both_schemes() -> None:
+    style = static_files()["dashboard.css"].data.decode()
+    parts = style.split("@media (prefers-color-scheme: dark)")
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6});", part)) for part in parts)
+    for scheme in (light, dark):
+        for level in range(1, 6):
+            front = scheme["on-light" if level < 4 else "on-deep"]
+            low, high = sorted((luminance(front), luminance(scheme[f"heat-{level}"])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (level, front)
+
+
+def test_no_template_holds_script_or_style() -> None:
+    folder = Path(__file__).parents[3] / "src" / "hushcall" / "server" / "pages" / "templates"
+    found = list(folder.rglob("*.html"))
+    assert len(found) > 12
+    for path in found:
+        text = path.read_text()
+        assert re.findall(r"<script(?![^>]*(?:src=|application/json))", text) == [], path.name
+        assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:|https?://", text) == [], path.name
+        safe = re.findall(r"\{\{[^}]*\|\s*safe[^}]*\}\}", text)
+        assert set(safe) <= {"{{ live | safe }}", "{{ decided | safe }}"}, path.name  # parts that were rendered before
+
+
+def test_what_people_typed_is_shown_as_text() -> None:
+    from hushcall.server.problems import Problem
+
+    page = render(
+        "refused.html", session=None, flash="", path="/", now=NOW, problem=Problem("bad-request", "<script>x</script>")
+    )
+    assert b"<script>x" not in page
+    assert b"&lt;script&gt;x" in page
