@@ -17,9 +17,12 @@ from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.blocklist import iso
 from hushcall.cli import main
+from hushcall.errors import Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
+from hushcall.phone.client import HttpServer
 from hushcall.phone.lock import locked
+from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import LISTS, Store
 
 NOW = int(time.time())
@@ -176,6 +179,29 @@ def test_a_round_by_hand_and_what_can_be_seen_of_it(run: Run, home: Path, servic
     assert run("forget").code == 0
     assert run("explain").code == 2
     assert run("ledger", "--json").json["spent"] == {"window": 4.0, "life": 4.0}
+
+
+def test_waiting_outlasts_a_network_that_is_away(
+    run: Run, home: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, naps = HttpServer.current_round, []
+
+    def away(_: HttpServer) -> RoundInfo:
+        raise Unreachable("nobody there.")
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        monkeypatch.setattr(HttpServer, "current_round", away if len(naps) == 1 else ask)
+        service.state = "collecting"
+
+    monkeypatch.setattr("hushcall.cli.phone.time.sleep", nap)
+    said = run("report", "--wait", "--hurry")
+    assert said.code == 0
+    assert "Round 7: announced" in said.text
+    assert "nobody there. It will be asked again" in said.text
+    assert "a report of 3 bytes was sent" in said.text
+    assert len(naps) == 2
+    assert max(naps) <= 900
 
 
 def test_a_dummy_is_called_one_but_only_at_home(run: Run, home: Path, service: FakeService) -> None:

@@ -35,23 +35,27 @@ LOOKING = (0, 5, 9, 10, 11, 20, 30, SPARED)
 """The phones that sync and check, friends and strangers: verifying signatures takes half a second to import."""
 MINUTE = int(time.time()) // 60 * 60 - 3600
 
-# Forks a process for each phone, with the imports done once. Each line that a phone gets is the words of one command;
-# its exit status and what it printed go back.
+# Forks a process for each phone; imports and the tree of commands are made once, which saves most of the time. Each
+# line that a phone gets is the words of one command; its exit status and what it printed go back.
 ZYGOTE = """
 import contextlib, io, json, os, sys
-import urllib3
-from hushcall.cli import main
+import typer.main, urllib3
+from hushcall.cli.app import app
+from hushcall.errors import HushcallError
 from hushcall.formats.calls import reading
 from hushcall.phone import lists, phone, trusted
+hushcall = typer.main.get_command(app)
 
 def obey(commands, answers):
     for line in commands:
-        sys.argv, out, code = ["hushcall", "phone", *json.loads(line)], io.StringIO(), 0
+        out, code = io.StringIO(), 0
         with contextlib.redirect_stdout(out):
             try:
-                main()
+                hushcall(["phone", *json.loads(line)])
             except SystemExit as end:
                 code = end.code or 0
+            except HushcallError as error:
+                out, code = io.StringIO(str(error)), 2
         print(json.dumps([code, out.getvalue()]), file=answers, flush=True)
 
 for reading_end, writing_end in json.loads(sys.argv[1]):

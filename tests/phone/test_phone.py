@@ -287,6 +287,27 @@ def test_a_hard_stop_at_a_cap_neither_announces_nor_reports(world: World) -> Non
     assert world.day(8)[1].action == "sent"  # the window has moved on
 
 
+def test_old_numbers_leave_the_diary_and_the_newest_report_stays(world: World) -> None:
+    for day in range(12):
+        world.calls(str(NANP.number(202, 5_550_100 + day)))
+        world.day(day)
+    kept = world.store.rows("SELECT round FROM rounds WHERE number != '' ORDER BY round")
+    assert [row[0] for row in kept] == list(range(6, 13))
+    assert world.store.row("SELECT count(*) FROM rounds WHERE report IS NOT NULL AND number = ''") == (0,)
+    assert len(ledger.spends(world.store)) == 12  # the books stay
+    world.now = START + 200 * DAY
+    world.phone.report(hurry=True)
+    last = diary.latest(world.store, reported=True)
+    assert last is not None
+    assert last.round == 12  # until there is a newer one to explain
+
+
+def test_a_clock_that_ran_ahead_does_not_silence_the_phone_until_it_comes_true(world: World) -> None:
+    world.day(300)
+    assert world.day(0)[1].action == "sent"
+    assert ledger.spent(world.store, START) == 8  # but what was spent stays spent
+
+
 def test_a_server_that_hurries_gets_one_round_a_day(world: World) -> None:
     for number in range(1, 6):
         world.service.round = number

@@ -25,7 +25,7 @@ from hushcall.server.devices import SCOPES
 from hushcall.server.problems import MEDIA_TYPE, PROBLEMS, URN
 from hushcall.server.service import Service
 
-EXAMPLES = 15
+EXAMPLES = 10
 """Requests generated for each operation and mode."""
 CHECKS: list[Any] = [
     checks.not_a_server_error,

@@ -13,7 +13,7 @@ from tests.server.conftest import Postgres
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall import __version__
-from hushcall.server import schema
+from hushcall.server import metrics, schema
 from hushcall.server.problems import URN
 from hushcall.server.service import Service
 
@@ -112,6 +112,15 @@ def test_metrics_tell_how_many_and_how_full(village: Village) -> None:
     assert grown(f"hushcall_requests_total{{{route},status=409}}") == 1
     assert grown("hushcall_commit_uploads_sum") == 4
     assert 1 <= grown("hushcall_commit_seconds_count") <= 4
+
+
+def test_a_commit_is_observed_with_its_size_and_time(lite: Service, client: httpx.Client) -> None:
+    token = operator_token(lite, "read")
+    before = samples(client, token)
+    metrics.observe_commit(7, 0.5)
+    after = samples(client, token)
+    for name, growth in (("uploads_sum", 7), ("uploads_count", 1), ("seconds_sum", 0.5), ("seconds_count", 1)):
+        assert after[f"hushcall_commit_{name}"] - before[f"hushcall_commit_{name}"] == pytest.approx(growth)
 
 
 def test_metrics_name_routes_never_addresses(lite: Service, client: httpx.Client) -> None:

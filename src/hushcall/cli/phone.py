@@ -104,7 +104,7 @@ def report(
     wait: Annotated[bool, typer.Option("--wait", help="Stay until this round is done.")] = False,
     hurry: Annotated[
         bool,
-        typer.Option("--hurry", "--now", help="Skip the random delays: weakens privacy, meant for tests and demos."),
+        typer.Option("--hurry", help="Skip the random delays: weakens privacy, meant for tests and demos."),
     ] = False,
     home: Home = None,
     json: Json = False,

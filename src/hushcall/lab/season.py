@@ -40,8 +40,7 @@ def play_day(
     operator.ask("POST", "/v1/admin/rounds/advance")
     fleet.forget_round()
     info = fleet.round
-    until(info.opens, "phones choose")  # each draws its moments …
-    until(info.collects - 1, "phones announce")  # … all of which have passed by now
+    until(info.collects - 1, "phones announce")  # at the last moment: whatever moment a phone drew has come
     clock.now = info.collects
     progress("buckets are decided", 0, 1)
     operator.ask("POST", "/v1/admin/rounds/advance")

@@ -68,9 +68,23 @@ def next_seq(store: Store) -> int:
     return int(store.row("SELECT coalesce(max(seq), 0) + 1 FROM rounds")[0])
 
 
-def joined_since(store: Store, start: int) -> int:
-    """How many rounds the phone has joined since then."""
-    return int(store.row("SELECT count(*) FROM rounds WHERE joined >= ?", start)[0])
+def joined_between(store: Store, start: int, end: int) -> int:
+    """How many rounds the phone has joined from ``start`` on and before ``end``.
+
+    Those from a future that a wrong clock has seen don't count here: they would silence the phone until it comes. The
+    caps count them (:func:`ledger.spent`).
+    """
+    return int(store.row("SELECT count(*) FROM rounds WHERE joined >= ? AND joined < ?", start, end)[0])
+
+
+def blank_before(store: Store, moment: int) -> None:
+    """Drop numbers and reports of rounds joined before then: only the newest report can still be asked about."""
+    store.run(
+        "UPDATE rounds SET number = '', report = NULL, public = NULL, parameters = NULL"
+        " WHERE joined <= ? AND state IN (?, ?, ?)"
+        " AND seq < (SELECT max(seq) FROM rounds WHERE report IS NOT NULL)",
+        *(moment, SENT, SKIPPED, CLOSED),
+    )
 
 
 def plan(

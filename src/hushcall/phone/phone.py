@@ -144,7 +144,7 @@ class _Visit:
         if why := ledger.objection(phone.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
         today = now - now % DAY
-        if diary.joined_since(phone.store, today) >= limits.rounds_per_day:
+        if diary.joined_between(phone.store, today, today + DAY) >= limits.rounds_per_day:
             rounds = "one round" if limits.rounds_per_day == 1 else f"{limits.rounds_per_day} rounds"
             words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
@@ -158,6 +158,7 @@ class _Visit:
         with phone.store.transaction():
             diary.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
             unknown.prune(phone.store, now, window)
+            diary.blank_before(phone.store, now - window * DAY)
         return None
 
     def _announce(self, row: Row) -> Outcome | None:

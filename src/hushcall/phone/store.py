@@ -155,7 +155,6 @@ class Store:
         Deleted pages are overwritten, the file is rewritten, and the write-ahead log is cut off: nothing is left in
         the files for whoever looks.
         """
-        self._execute("PRAGMA secure_delete = ON", ())
         with self.transaction():
             for table in ("callers", "contacts", "reported", "cursors"):
                 self.run(f"DELETE FROM {table}")  # noqa: S608  (names of our own)
@@ -173,6 +172,7 @@ class Store:
         else:
             self._execute("PRAGMA journal_mode = WAL", ())
             self._execute("PRAGMA synchronous = FULL", ())
+            self._execute("PRAGMA secure_delete = ON", ())  # what is dropped is overwritten, not only unlinked
         self._execute("PRAGMA trusted_schema = OFF", ())
         version = int(self.row("PRAGMA user_version")[0])
         if version > len(_MIGRATIONS):

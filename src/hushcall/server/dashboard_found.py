@@ -130,7 +130,7 @@ def hitters(
         numbers = [each.number for each in shown]
         days = _days(connection, numbers)
         keep = keeping(connection, settings, numbers)
-    in_window = published is None or row.id > published.round - settings.window
+    in_window = published is None or row.id > published.round - published.terms.window
     made = []
     for each in shown:
         entry = published.find(each.number) if published else None
@@ -204,7 +204,9 @@ def story(store: Store, settings: ListSettings, published: PublishedList | None,
         verdict = "never found by any round"
     else:
         newest = seen[0] if seen else None
-        in_window = newest is not None and (published is None or newest.round > published.round - settings.window)
+        in_window = newest is not None and (
+            published is None or newest.round > published.round - published.terms.window
+        )
         was_published = any(one.state == "published" for one in seen) or not seen
         verdict = keep.verdict(number, entry, published=was_published, in_window=in_window)
     return Story(number, entry, verdict, tuple(seen), tuple(appeals), allowed)

@@ -457,6 +457,29 @@ def test_reports_are_counted_while_buckets_are_sealed(seeded: Seeded) -> None:
     assert round_.share(NOW) == pytest.approx(950 / round_.expected)
 
 
+def test_a_discarded_round_says_so_to_operators_only(operator: TestClient, visitor: TestClient, seeded: Seeded) -> None:
+    seeded.service.rounds.hold(14, "odd")
+    seeded.service.rounds.discard(14, "flooded by one address")
+    for path in ("/", "/rounds/14"):
+        assert "This round was discarded: flooded by one address" in operator.get(path).text, path
+    for path in ("/", "/live", "/list"):
+        assert "flooded" not in visitor.get(path).text, path
+
+
+def test_the_window_is_the_one_that_the_list_was_made_with(operator: TestClient, seeded: Seeded) -> None:
+    row = {**hitter_rows(1, 0)[0], "round": 4, "number": "+14155550101"}
+    with seeded.service.store.write("test") as connection:
+        connection.execute(sa.update(schema.rounds).values(window=10))  # the setting says 7
+        connection.execute(sa.insert(schema.hitters), [row])
+    assert "off: not seen within the window" in operator.get("/numbers/+14155550101").text
+    seeded.service.publisher.republish(NOW)
+    assert "+14155550101" in published(seeded)
+    assert ">listed</span>" in operator.get("/numbers/+14155550101").text
+    with seeded.service.store.write("test") as connection:  # found, within those ten rounds, and yet not on the list
+        connection.execute(sa.insert(schema.hitters), [{**row, "number": "+14155550102"}])
+    assert "off: not in the published version" in operator.get("/numbers/+14155550102").text
+
+
 def test_a_held_round_shows_the_phase_it_goes_back_to(seeded: Seeded) -> None:
     row = round_row(15, "held", NOW, held_from="closed", reason="odd")
     with seeded.service.store.write("test") as connection:
