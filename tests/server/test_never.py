@@ -87,6 +87,22 @@ def test_a_lookup_that_fails_stops_the_list_until_it_works(
     assert listed(mended) == [THIRD, OTHER]
 
 
+def test_an_appeal_does_not_wait_for_a_lookup_or_a_file_that_is_out_of_order(
+    make_service: MakeService, database: str, clock: Clock, tmp_path: Path
+) -> None:
+    allowed, switch = tmp_path / "allowed.txt", tmp_path / "broken"
+    allowed.write_text("", encoding="utf-8")
+    program = f"import os, sys; print({THIRD!r}); sys.exit(os.path.exists({str(switch)!r}))"
+    service = make_service(database, list={"allow_file": allowed, "allow_command": hook(program)})
+    Village(service, clock).to("published", CALLERS)
+    assert listed(service) == [SPAM, OTHER]
+    switch.touch()
+    allowed.unlink()
+    appeals.appeal(service.store, SPAM, "mine", "its owner", service.now)
+    assert service.publisher.republish(service.now)
+    assert listed(service) == [OTHER], "SPAM left, and what the lookup kept off did not come in"
+
+
 def test_a_lookup_that_is_not_there_is_named() -> None:
     with pytest.raises(InvalidParameter, match=r"allow_command must .*FileNotFoundError\), got 'no-such-command'"):
         look_up(["no-such-command"], [SPAM], 1.0)

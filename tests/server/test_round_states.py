@@ -287,6 +287,20 @@ def test_rounds_that_were_slept_through_are_left_out_and_the_rhythm_is_kept(vill
     assert (row.id, row.opens, row.collects) == (2, START + 5 * PERIOD, START + 5 * PERIOD + PERIOD // 2)
 
 
+@pytest.mark.parametrize(("late", "length"), [(0.6, 0.4 + 1.0), (0.5, 0.5), (0.95, 0.05 + 1.0)])
+def test_who_slept_through_the_announcing_still_gives_phones_time_to_announce(
+    village: Village, late: float, length: float
+) -> None:
+    village.to("published", CALLERS)
+    now = START + round((5 + late) * PERIOD)
+    village.service.rounds.advance(now)
+    row = village.service.rounds.newest()
+    assert (row.id, row.opens, row.state) == (2, now, "announcing")
+    assert row.collects == now + round(length * PERIOD / 2)
+    assert row.next == now + round(length * PERIOD)
+    assert (row.next - START) % PERIOD == 0, "and the rhythm is kept"
+
+
 def test_raw_reports_announcements_and_the_secret_go_once_the_round_is_decoded(village: Village) -> None:
     village.to("decoded", CALLERS)
     rows = everything(village.service)

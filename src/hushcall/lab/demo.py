@@ -263,7 +263,7 @@ def settings_for(folder: Path) -> Any:
         data=folder / "server",
         round={"scheduler": False},  # type: ignore[arg-type]
         list={"window": WINDOW},  # type: ignore[arg-type]
-        intake={"per_device": 1000},  # type: ignore[arg-type]
+        intake={"per_device": 1000, "linger_ms": 0},  # type: ignore[arg-type]
     )
 
 

@@ -23,7 +23,7 @@ from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
 
-THREADS = 12
+THREADS = 6
 """Enough that a commit of the server has company."""
 ENROL_AT_ONCE = 1000
 

@@ -52,7 +52,8 @@ class Limits:
     @classmethod
     def load(cls, store: Store) -> Limits:
         """Read them back; what was never set has its default."""
-        given = {field.name: store.get(f"limit.{field.name}", str(field.default)) for field in fields(cls)}
+        kept = dict(store.rows("SELECT name, value FROM settings WHERE name GLOB 'limit.*'"))
+        given = {field.name: kept.get(f"limit.{field.name}", str(field.default)) for field in fields(cls)}
         return cls(
             report=Fraction(given["report"]),
             window=Fraction(given["window"]),

@@ -165,7 +165,9 @@ def decode(job: Job) -> Found:
     for hitter in hitters:
         if number := number_of(hitter.item, job.opened.bucket, job.opened.profile.mechanism, NANP):
             row = {"round": job.opened.round, "number": str(number), "bucket": number.area}
-            values = {"estimate": hitter.estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
+            # What is published lies in its interval, which knows that no more phones can report than took part.
+            estimate = min(max(hitter.estimate, hitter.low), hitter.high)
+            values = {"estimate": estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
             rows.append({**row, **{key: float(value) for key, value in values.items()}})
     return Found(job.opened.bucket, job.part, rows)
 

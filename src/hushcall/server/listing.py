@@ -116,14 +116,14 @@ class Publisher:
         """The next version; None where it would be the same list once more."""
         with self.store.read() as connection:
             before = newest_list(connection)
-            made = self._made(connection, number, (before.version if before else 0) + 1)
+            made = self._made(connection, number, before)
             if made is None or (number is None and before and blocklist.renumbered(made, before.version) == before):
                 return None
             data = made.to_bytes()
             targets = {signing.LIST: data, **self._deltas(connection, made), **self._exports(made)}
         return _Draft(before, made, data, targets)
 
-    def _made(self, connection: Connection, number: int | None, version: int) -> Blocklist | None:
+    def _made(self, connection: Connection, number: int | None, before: Blocklist | None) -> Blocklist | None:
         table, rows = schema.rounds.c, schema.hitters.c
         wanted = table.state == "published" if number is None else (table.state == "published") | (table.id == number)
         newest = connection.execute(sa.select(schema.rounds).where(wanted).order_by(table.id.desc()).limit(1)).first()
@@ -136,11 +136,12 @@ class Publisher:
             Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value)
             for r in connection.execute(query)
         ]
-        never = never_listed(connection, self.settings.list, {sighting.number for sighting in sightings})
+        known = None if number is not None or before is None else {entry.number for entry in before.entries}
+        never = never_listed(connection, self.settings.list, {s.number for s in sightings}, known)
         entries = blocklist.listed(sightings, newest.id, window, never)
         profile = json.loads(newest.profile)
         terms = Terms(profile["mechanism"], profile["epsilon"], profile["tau"], profile["level"], newest.plan, window)
-        return Blocklist(version, newest.id, newest.closes, terms, entries)
+        return Blocklist((before.version if before else 0) + 1, newest.id, newest.closes, terms, entries)
 
     def _deltas(self, connection: Connection, made: Blocklist) -> dict[str, bytes]:
         table = schema.versions.c

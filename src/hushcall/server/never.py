@@ -20,16 +20,29 @@ from hushcall.server import schema
 from hushcall.server.settings import ListSettings
 
 
-def never_listed(connection: Connection, settings: ListSettings, candidates: Collection[str]) -> frozenset[str]:
-    """Those of the candidates that stay off the list."""
+def never_listed(
+    connection: Connection, settings: ListSettings, candidates: Collection[str], known: Collection[str] | None = None
+) -> frozenset[str]:
+    """Those of the candidates that stay off the list.
+
+    ``known``: what is listed already, for a correction between rounds, which must not wait for a file or a lookup that
+    is out of order. What they let pass before stays, what they kept off stays off, and the lookup is not asked again.
+    """
     appealed = sa.select(schema.appeals.c.number).where(schema.appeals.c.closed.is_(None))
     off = {str(number) for number in connection.execute(sa.select(schema.allowed.c.number)).scalars()}
     off |= {str(number) for number in connection.execute(appealed).scalars()}
     off |= {number for number in candidates if is_protected(NANP.parse(number))}
+    if known is not None and settings.allow_command:
+        off |= set(candidates) - set(known)
     if settings.allow_file is not None:
-        off |= read_allow_file(settings.allow_file)
+        try:
+            off |= read_allow_file(settings.allow_file)
+        except InvalidData:
+            if known is None:
+                raise
+            off |= set(candidates) - set(known)
     left = sorted(set(candidates) - off)
-    if settings.allow_command and left:
+    if settings.allow_command and left and known is None:
         off |= look_up(settings.allow_command, left, settings.allow_timeout)
     return frozenset(off)
 

@@ -62,11 +62,9 @@ class Rounds:
             newest = connection.execute(sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(1)).first()
             if newest is not None and (newest.held_from or newest.state) in ("announcing", "collecting"):
                 return int(newest.id)
-            number, opens = 1, now
-            if newest is not None:
-                number = newest.id + 1
-                if now > newest.next:  # keep the rhythm, also after the server slept through some rounds
-                    opens = newest.next + (now - newest.next) // settings.period * settings.period
+            number, opens, length = (newest.id + 1 if newest else 1), now, settings.period
+            if newest is not None and now > newest.next:
+                opens, length = _slot(newest.next, now, settings.period, settings.announce)
             row = {
                 "id": number,
                 "state": "announcing",
@@ -77,9 +75,9 @@ class Rounds:
                 "seed": self.coins(SEED_BYTES),
                 "secret": self.coins(SEED_BYTES),
                 "opens": opens,
-                "collects": opens + round(settings.period * settings.announce),
-                "closes": opens + round(settings.period * (settings.announce + settings.collect)),
-                "next": opens + settings.period,
+                "collects": opens + round(length * settings.announce),
+                "closes": opens + round(length * (settings.announce + settings.collect)),
+                "next": opens + length,
             }
             self.store.insert_new(connection, schema.rounds, [row], key=("id",))
         self.note("round opened", round=number)
@@ -270,6 +268,19 @@ class Rounds:
     def _due(self, number: int, deadline: str, now: int, force: bool) -> bool:
         column = schema.rounds.c[deadline]
         return force or now >= self.store.rows(sa.select(column).where(schema.rounds.c.id == number))[0][0]
+
+
+def _slot(due: int, now: int, period: int, announce: float) -> tuple[int, int]:
+    """(opening, length) of a round that opens late: in the rhythm of those before, and with time to announce.
+
+    A server that slept into the announcing keeps the slot; one that slept through it opens now, and fits the phases
+    into what is left of the slot, or, where that is less than half, into the next one too.
+    """
+    opens = due + (now - due) // period * period
+    if now < opens + period * announce:
+        return opens, period
+    left = opens + period - now
+    return now, left if 2 * left >= period else left + period
 
 
 def document(store: Store, row: Any) -> dict[str, Any]:

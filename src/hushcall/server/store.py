@@ -124,8 +124,10 @@ class Store:
                 raw = connection.connection.driver_connection
                 if raw is not None:
                     raw.execute("PRAGMA busy_timeout=0")
-                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                    raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+                    try:
+                        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    finally:
+                        raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
     def close(self) -> None:
         """Let go of all connections."""

@@ -43,6 +43,10 @@ _PHASE: dict[str, Any] = {
 _BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
 
 
+MOST_CALLERS = 200_000
+"""That a limiter remembers: strangers with made-up tokens must not fill the memory."""
+
+
 class RateLimit:
     """At most so many requests a minute and caller; forgets everybody when the minute is over."""
 
@@ -53,7 +57,7 @@ class RateLimit:
     def check(self, caller: bytes) -> None:
         """Refuse the one too many."""
         minute, second = divmod(int(time.monotonic()), 60)
-        if minute != self.minute:
+        if minute != self.minute or len(self.seen) >= MOST_CALLERS:
             self.minute, self.seen = minute, {}
         count = self.seen[caller] = self.seen.get(caller, 0) + 1
         if count > self.most:
