@@ -184,12 +184,14 @@ def intake(
         show.print_json({"runs": rows})
         return
     table = Table(title=f"{reports:,} reports, each durable before its answer, {connections} connections, one core")
-    for column in ("database", "a second", "p50 ms", "p99 ms", "p99 at 70 %", "bare route", "share of it"):
+    columns = ("database", "a second", "p50 ms", "p99 ms", "p99 at 70 %", "bare route", "share of it", "watched")
+    for column in columns:
         table.add_column(column, justify="left" if column == "database" else "right")
     for row in rows:
         latency = (f"{row[name]:.1f}" for name in ("p50_ms", "p99_ms", "steady_p99_ms"))
-        bare = (f"{row['bare_per_second']:,.0f}", f"{row['share_of_bare']:.0%}")
-        table.add_row(row["database"], f"{row['per_second']:,.0f}", *latency, *bare)
+        shares = (f"{row['bare_per_second']:,.0f}", f"{row['share_of_bare']:.0%}", f"{row['share_while_watched']:.0%}")
+        table.add_row(row["database"], f"{row['per_second']:,.0f}", *latency, *shares)
     show.console.print(table)
+    show.console.print(f"Watched: what is left of it while {rows[0]['viewers']} dashboards are open.")
     if not url:
         show.console.print("PostgreSQL was not measured: give an empty database with --database.")

@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 
 
 def demo(
-    phones: Annotated[int, typer.Option(min=200, max=100_000, help="Simulated phones.")] = 3000,
+    phones: Annotated[int, typer.Option(min=200, max=100_000, help="Simulated phones.")] = 2500,
     days: Annotated[int, typer.Option(min=1, max=60, help="Simulated days.")] = 9,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same calls and the same coins.")] = 1,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The dashboard's; another one if it is taken.")] = 8750,

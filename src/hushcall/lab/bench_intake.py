@@ -2,7 +2,8 @@
 
 The server is held on one core and the generator on another, where the machine has two; the database is on the server's
 core, unless it is one that runs already. Each figure is of that one core. The bare route is FastAPI's own speed: it
-reads the body, stores nothing and answers.
+reads the body, stores nothing and answers. Viewers have the operator's dashboard open, each of which asks for its live
+part every two seconds, from a third process.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP
-from hushcall.privacy.coins import seeded
+from hushcall.privacy.coins import os_entropy, seeded
 from hushcall.report import parameters
 from hushcall.report.hashing import derive
 from hushcall.server import schema
@@ -35,12 +36,15 @@ from hushcall.server.intake import Announce, Answer, Intake
 from hushcall.server.rounds import document
 from hushcall.server.running import free_port
 from hushcall.server.service import Service, open_service
+from hushcall.server.sessions import COOKIE, Sessions, secret_of
 from hushcall.server.settings import load_settings
 from hushcall.server.tokens import token_hash
 
 HOST = "127.0.0.1"
 AREAS = 40
-BLOCKS = 4
+BLOCKS = 8
+LOOK_EVERY = 2.0
+"""Seconds between two looks of one viewer."""
 _BARE = """
 import sys, uvicorn
 from fastapi import FastAPI, Request, Response
@@ -83,7 +87,7 @@ def temporary_postgres() -> Iterator[str | None]:
             server.cleanup()
 
 
-def measure(url: str | None, reports: int, connections: int, progress: Progress) -> dict[str, Any]:
+def measure(url: str | None, reports: int, connections: int, progress: Progress, viewers: int = 50) -> dict[str, Any]:
     """Throughput and latency of durable uploads on one database, and of the bare route, in one run."""
     server_core, load_core = _cores()
     with tempfile.TemporaryDirectory(prefix="hushcall-bench-") as folder, _on(server_core):
@@ -99,20 +103,24 @@ def measure(url: str | None, reports: int, connections: int, progress: Progress)
         half = reports // 2
         requests = _prepared(service, reports, progress)
         port, bare_port = free_port(HOST, 0), free_port(HOST, 0)
-        fast, bare = _Runs(), _Runs()
+        fast, bare, watched = _Runs(), _Runs(), _Runs()
+        page = _live_page(service)
         with (
             _process([_SERVER, str(port), settings.model_dump_json()], port),
             _process([_BARE, str(bare_port)], bare_port),
         ):
-            # In turns, so that whatever else the machine does hits both alike.
+            # In turns, so that whatever else the machine does hits all of them alike.
+            size = half // (2 * BLOCKS)
             for block in range(BLOCKS):
-                some = requests[block * half // BLOCKS : (block + 1) * half // BLOCKS]
-                progress("uploads and a bare route, as fast as they go", block, BLOCKS + 1)
+                progress("uploads, watched and not, and a bare route", block, BLOCKS + 1)
+                some, others = (requests[at : at + size] for at in (2 * block * size, (2 * block + 1) * size))
                 fast.add(_drive(port, some, connections, 0.0, load_core))
+                with _viewers(port, page, viewers, load_core):
+                    watched.add(_drive(port, others, connections, 0.0, load_core))
                 bare.add(_drive(bare_port, some, connections, 0.0, load_core))
             progress("uploads, at 70 % of that", BLOCKS, BLOCKS + 1)
             steady = _Runs()
-            steady.add(_drive(port, requests[half:], connections, 0.7 * fast.per_second, load_core))
+            steady.add(_drive(port, requests[2 * BLOCKS * size :], connections, 0.7 * fast.per_second, load_core))
         stored = _stored(service)
         service.close()
     return {
@@ -128,7 +136,10 @@ def measure(url: str | None, reports: int, connections: int, progress: Progress)
         "steady_p99_ms": steady.quantile(0.99),
         "bare_per_second": bare.per_second,
         "share_of_bare": fast.per_second / bare.per_second,
-        "statuses": dict(fast.statuses + steady.statuses),
+        "viewers": viewers,
+        "watched_per_second": watched.per_second,
+        "share_while_watched": watched.per_second / fast.per_second,
+        "statuses": dict(fast.statuses + watched.statuses + steady.statuses),
         "cores": {"server": server_core, "load": load_core},
     }
 
@@ -184,6 +195,35 @@ def _prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
         )
         uploads.append(head.encode() + body)
     return uploads
+
+
+def _live_page(service: Service) -> bytes:
+    """What an operator's open dashboard asks for again and again."""
+    token = service.devices.new_admin(frozenset({"read"}), "a viewer", service.now)
+    sessions = Sessions(service.store, lambda: secret_of(service.settings.keys))
+    cookie = sessions.open(service.devices.admin(token), service.now, os_entropy)
+    return f"GET /live HTTP/1.1\r\nhost: {HOST}\r\ncookie: {COOKIE}={cookie}\r\n\r\n".encode()
+
+
+@contextmanager
+def _viewers(port: int, page: bytes, viewers: int, core: int | None) -> Iterator[None]:
+    """So many open dashboards, for as long as this lasts."""
+    looks = round(60 * viewers / LOOK_EVERY)  # a minute's worth; whoever is left over is sent home
+    plan = {"host": HOST, "port": port, "connections": viewers, "rate": viewers / LOOK_EVERY}
+    given = json.dumps({**plan, "requests": [page.hex()] * looks})
+    with _on(core):
+        process = subprocess.Popen([sys.executable, "-m", "hushcall.lab.load"], stdin=subprocess.PIPE, text=True)
+    assert process.stdin  # noqa: S101
+    process.stdin.write(given)
+    process.stdin.close()
+    time.sleep(1.0)  # until they are all there
+    try:
+        yield
+        if process.poll() is not None:
+            raise InvalidParameter("viewers", "stay until the uploads are over", process.returncode)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _stored(service: Service) -> int:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_BOX, _GAP, _TALL = 150, 22, 92
+_BOX, _GAP, _TALL = 178, 30, 92
 _STYLE = """
 .box { fill: #fff; stroke: #4a6fa5; stroke-width: 1.5 } .phone { fill: #eef4fb } .server { fill: #fdf3e7 }
 .head { font-weight: 600 } .small { font-size: 12px }
@@ -47,11 +47,11 @@ def draw(phone: Sequence[Step], server: Sequence[Step], between: str, back: str)
                 start, end = (left + _BOX + _GAP, left + _BOX) if row else (left - _GAP, left)
                 parts.append(_arrow(start, top + _TALL / 2, end, top + _TALL / 2))
     right, first = _GAP + (count - 1) * (_BOX + _GAP) + _BOX / 2, _GAP + _BOX / 2
-    level = upper + _TALL + 58
+    level = upper + _TALL
     parts.append(_arrow(right, upper + _TALL, right, lower))
-    parts.append(f"<text class='small to' x='{right - 8}' y='{level}'>{_e(between)}</text>")
+    parts.append(f"<text class='to' x='{right - 10}' y='{level + 40}'>{_e(between)}</text>")
     parts.append(_arrow(first, lower, first, upper + _TALL))
-    parts.append(f"<text class='small from' x='{first + 8}' y='{level}'>{_e(back)}</text></svg>")
+    parts.append(f"<text class='from' x='{first + 10}' y='{level + 74}'>{_e(back)}</text></svg>")
     return "\n".join(parts) + "\n"
 
 

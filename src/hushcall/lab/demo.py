@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], None]
 class Plan:
     """How large the demo is."""
 
-    phones: int = 3000
+    phones: int = 2500
     days: int = 9
     seed: int = 1
 

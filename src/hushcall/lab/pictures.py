@@ -57,9 +57,9 @@ def _shots(browser: Any, demo: Demo, folder: Path, width: str) -> None:
     page, url = context.new_page(), demo.running.url
 
     def shot(what: str, path: str) -> None:
-        """What a person sees first."""
+        """What a person sees first; of the dashboard, all of it."""
         page.goto(url + path, wait_until="load")
-        page.screenshot(path=folder / f"{what}-{width}.png")
+        page.screenshot(path=folder / f"{what}-{width}.png", full_page=what == "dashboard")
 
     for what, path in PUBLIC.items():
         shot(what, path)
