@@ -37,9 +37,12 @@ format: $(VENV)/.dev  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pictures: $(VENV)/.lab  ## the pictures of README and docs, from real runs
+pictures: $(VENV)/.dev  ## the pictures of README and docs, from real runs
 	$(BIN)/hushcall simulate --picture docs/pictures/day.svg
 	$(BIN)/hushcall plan --picture docs/pictures/plan.svg
+	$(BIN)/hushcall experiment compare --quick --out results/pictures
+	cp results/pictures/compare.svg docs/pictures/f1.svg
+	$(BIN)/python -m hushcall.lab.pictures docs/pictures
 
 prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside the promises (minutes)
 	$(BIN)/hushcall prove

@@ -19,6 +19,7 @@ import pytest
 
 from hushcall.lab.demo import WINDOW, Plan, campaigns
 
+ROOT = Path(__file__).parents[2]
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 
 
@@ -88,6 +89,25 @@ def test_fates_agree_with_the_days(small: dict[str, Any]) -> None:
     assert all(fate["name"] in small["page"] for fate in small["fates"])
     assert "<script" not in small["page"]
     assert not re.search(r"(src|href)=", small["page"]), "the page asks for nothing from elsewhere"
+
+
+@pytest.mark.slow
+def test_the_default_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    """From calls to list the demo follows from its seed: another figure here means that something was changed."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [*HUSHCALL, "demo", "--port", "0"], cwd=tmp_path, capture_output=True, text=True, timeout=600,
+        env={**_environment(tmp_path), "COLUMNS": "80"}, check=False,
+    )  # fmt: skip
+    seconds = time.monotonic() - started
+    assert done.returncode == 0, done.stderr
+    days, _, rest = done.stdout.partition("Who called many")
+    lines = [line.rstrip() for line in days.splitlines() if line.strip()]
+    assert len(lines) >= 10
+    readme = [line.rstrip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if line not in readme] == []
+    assert [line.rstrip() for line in rest.partition("┘")[2].splitlines()[1:4] if line.rstrip() not in readme] == []
+    assert seconds < 300, "63 s on two free cores; the tests beside it take their share"
 
 
 @pytest.mark.slow

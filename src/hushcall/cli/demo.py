@@ -164,7 +164,7 @@ def _screen(plan: Plan, *, live: bool, silent: bool) -> Iterator[_Screen]:
         yield _Screen(plan, shown, silent)
 
 
-COLUMNS = ("day", "reports", "buckets run, skipped", "found", "missed", "wrong", "spam calls blocked", "ε")
+COLUMNS = ("day", "reports", "buckets run, skipped", "found", "missed", "wrong", "spam calls blocked", "ε a phone")
 
 
 def _table(plan: Plan, days: list[Day]) -> Table:
@@ -201,7 +201,7 @@ def _events(day: Day) -> list[str]:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    widths = (3, 9, 22, 7, 8, 7, 22, 6)
+    widths = (3, 9, 22, 7, 8, 7, 22, 11)
     return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
