@@ -26,6 +26,7 @@ def main() -> None:
     results = {}
     for name, arguments in {
         "phone": ["phone"],
+        "intake": ["intake"],
         "decode": ["decode", *peer],
         "whole-number": ["whole-number"],
         "rivals, 24 bits": ["rivals", *peer],
