@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +31,8 @@ class Shelf:
     def files(self) -> dict[str, bytes]:
         return dict(self.held)
 
-    def put_files(self, changed: Mapping[str, bytes | None]) -> None:
+    def change_files(self, change: Callable[[Mapping[str, bytes]], Mapping[str, bytes | None]]) -> None:
+        changed = change(dict(self.held))
         if self.dead:
             raise Killed
         self.held = {p: d for p, d in {**self.held, **changed}.items() if d is not None}
@@ -58,7 +59,7 @@ def test_init_makes_keys_and_a_root_once(shelf: Shelf, tmp_path: Path) -> None:
 
 def test_the_server_publishes_without_the_root_key(shelf: Shelf, tmp_path: Path) -> None:
     (tmp_path / "offline" / "root.pem").unlink()
-    shelf.put_files(signing.publish(shelf.files(), KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     standing = ceremony.status(shelf, tmp_path, NOON)
     assert (standing.ok, standing.root_key_here) == (True, False)
     with pytest.raises(InvalidParameter, match="give its file with --root-key"):
@@ -73,7 +74,7 @@ def test_rotating_an_online_key_leaves_one_file_and_a_server_that_publishes(
     rotated = ceremony.rotate(shelf, tmp_path, role, NOON, never)
     assert keys.key_files(tmp_path, role) == [rotated.saved]
     assert rotated.key_id != before.keyid
-    shelf.put_files(signing.publish(shelf.files(), KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     assert ceremony.status(shelf, tmp_path, NOON).ok
 
 
@@ -104,7 +105,7 @@ def test_a_rotation_killed_before_the_commit_can_be_run_again(role: str, shelf: 
     with pytest.raises(Killed):
         ceremony.rotate(shelf, tmp_path, role, NOON, never)
     shelf.dead = False
-    shelf.put_files(signing.publish(shelf.files(), KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     ceremony.rotate(shelf, tmp_path, role, NOON, never)
     if role != "root":
         assert len(keys.key_files(tmp_path, role)) == 1
@@ -123,7 +124,7 @@ def test_a_rotation_killed_after_the_commit_has_happened(
         with pytest.raises(Killed):
             ceremony.rotate(shelf, tmp_path, role, NOON, never)
     assert len(keys.key_files(tmp_path, role)) == 2
-    shelf.put_files(signing.publish(shelf.files(), KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     assert ceremony.status(shelf, tmp_path, NOON).ok
 
 

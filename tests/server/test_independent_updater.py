@@ -88,7 +88,7 @@ def test_a_server_set_back_to_its_past_is_refused(make_service: MakeService, clo
     Village(service, clock).to("published", [SPAM] * 8)
     with running(service) as url:
         _fetch(url, tmp_path / "client", root)
-        service.store.put_files(before)
+        service.store.change_files(lambda _: before)
         with pytest.raises(RepositoryError):
             _fetch(url, tmp_path / "client", root)
 

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, SPAM, Clock, Handset, bearer, honest_report, operator_token, serving
 
-from hushcall.server import metrics, rounds
+from hushcall.server import metrics, rounds, schema
 from hushcall.server.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import MEDIA_TYPE, PROBLEMS, URN, Problem
 from hushcall.server.routes import phones
@@ -160,7 +161,8 @@ def an_operators_token_where_a_devices_is_needed(stage: Stage) -> httpx.Response
 @provokes("revoked")
 def a_device_that_was_revoked(stage: Stage) -> httpx.Response:
     phone = stage.phone()
-    assert stage.client.delete("/v1/admin/devices/1", headers=stage.operator()).status_code == 204
+    (device,) = stage.service.store.rows(sa.select(schema.devices.c.id))
+    assert stage.client.delete(f"/v1/admin/devices/{device.id}", headers=stage.operator()).status_code == 204
     return phone.announce()
 
 
@@ -325,7 +327,7 @@ def other_bytes_in_the_place_of_the_first_ones(stage: Stage) -> httpx.Response:
 @provokes("bucket-skipped")
 def a_report_of_a_bucket_too_small(stage: Stage) -> httpx.Response:
     (phone, ticket), *_ = stage.collecting(phones=1)
-    assert stage.current()["buckets"] == {"202": {"runs": False}}
+    assert stage.current()["buckets"] == {}
     return phone.report(ticket, b"x12345")
 
 

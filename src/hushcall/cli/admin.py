@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
@@ -270,4 +271,4 @@ def _cell(column: str, value: Any) -> str:
         return ""
     if column in ("at", "made", "closed", "revoked", "enrolled"):
         return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M}"
-    return str(value)
+    return escape(str(value))

@@ -29,9 +29,9 @@ def show_settings(
     """
     settings = chosen_settings(config, data, database)
     values = jsonlib.loads(settings.model_dump_json())
-    import sqlalchemy as sa  # noqa: PLC0415
+    from hushcall.server.store import parse_url  # noqa: PLC0415
 
-    values["database"] = sa.make_url(settings.url).render_as_string(hide_password=True)
+    values["database"] = parse_url(settings.url).render_as_string(hide_password=True)
     if json:
         show.print_json(values)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -52,6 +53,8 @@ def demo(
     except ImportError:
         raise MissingExtra("hushcall demo", "lab") from None
     plan = lab.Plan(phones, days, seed)
+    if not os.access(report.parent, os.W_OK) or report.is_dir():  # before, not after a minute's work
+        raise InvalidParameter("report", "be a file in a folder that can be written to", str(report))
     done: list[Day] = []
     watched = sys.stdout.isatty() and not json
     try:

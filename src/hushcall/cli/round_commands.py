@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
@@ -67,9 +68,8 @@ def advance(
     """
     with service_over(config, data, database) as service, show.progress("rounds") as bar:
         service.rounds.beat = lambda: _show_progress(service, bar)
+        service.publisher.refresh(service.now)  # first: signatures must not run out because a round is stuck
         done = service.rounds.advance(service.now, force=force)
-        if done:
-            service.publisher.refresh(service.now)
     if json:
         show.print_json({"done": done})
     else:
@@ -178,7 +178,7 @@ def _say(service: Any, number: int | None, json: bool) -> None:
         ("refused", ", ".join(f"{name} {count}" for name, count in found["refused"].items())),
     ):
         if value:
-            table.add_row(label, str(value))
+            table.add_row(label, escape(str(value)))
     show.console.print(table)
 
 

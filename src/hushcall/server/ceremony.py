@@ -28,8 +28,8 @@ class Published(Protocol):
     def files(self) -> dict[str, bytes]:
         """All of them, by path."""
 
-    def put_files(self, changed: Mapping[str, bytes | None]) -> None:
-        """Put some, and take some away (None), all at once."""
+    def change_files(self, change: Callable[[Mapping[str, bytes]], Mapping[str, bytes | None]]) -> None:
+        """Put some and take some away (None), all at once, given what is there; nobody else publishes meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +65,24 @@ def init(published: Published, folder: Path, now: datetime, passphrase: bytes | 
     if any(path.endswith(".root.json") for path in published.files()):
         raise InvalidParameter("keys", "not have been made before (hushcall keys status)", str(folder))
     ring, root_signer = keys.create(folder, passphrase)
-    published.put_files(signing.start(ring, [root_signer], now))
+    published.change_files(lambda _: signing.start(ring, [root_signer], now))
     return keys.key_files(folder / OFFLINE_FOLDER, ROOT)[0]
 
 
 def rotate(
     published: Published, folder: Path, role: str, now: datetime, ask: Ask, root_key: Path | None = None
 ) -> Rotated:
-    """Replace the key of a role. ``ask`` gives the passphrase of a file; a new root key gets the old one's."""
+    """Replace the key of a role. ``ask`` gives the passphrase of a file; a new root key gets the old one's.
+
+    Somebody may take their time to type it: what is published is read again afterwards, when nobody else publishes.
+    """
     check_role(role)
-    files = published.files()
-    root_path, root_signer, passphrase = _root_in_force(files, folder, ask, root_key)
+    root_path, root_signer, passphrase = _root_in_force(published.files(), folder, ask, root_key)
     new = CryptoSigner.generate_ed25519()
     old = [root_path] if role == ROOT else keys.key_files(folder, role)
     saved = keys.save(root_path.parent, ROOT, new, passphrase) if role == ROOT else keys.save(folder, role, new)
-    published.put_files(signing.rotate(files, KeyRing.load(folder), role, new, [root_signer], now))
+    ring = KeyRing.load(folder)
+    published.change_files(lambda files: signing.rotate(files, ring, role, new, [root_signer], now))
     if role != ROOT:
         for path in old:
             path.unlink()

@@ -90,10 +90,14 @@ def checked(action: Action, form: Mapping[str, str], admin: Admin) -> Asked:
             raise Problem("malformed-number") from None
     for name in ("entry", "round"):
         text = form.get(name, "")
-        if name in action.fields and not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 1 << 31):
+        if name in action.fields and not (_whole(text) and 0 < int(text) < 1 << 31):
             raise Problem("bad-request", f"The field '{name}' must be a whole number.")
         whole[name] = int(text) if name in action.fields else 0
     return Asked(admin, number, whole["entry"], whole["round"], why, who or admin.note or "operator")
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 12
 
 
 def perform(action: Action, service: Service, asked: Asked) -> Done:

@@ -14,9 +14,9 @@ from sqlalchemy.engine import Connection
 from hushcall import __version__
 from hushcall.profiles import Profile
 from hushcall.server import schema, signing
-from hushcall.server.listing import PublishedFiles
 from hushcall.server.service import Service
 from hushcall.server.signing import DEFAULT_LIFETIMES, RoleStatus
+from hushcall.server.store import PublishedFiles
 
 SOON = 0.25
 """An online role is signed anew at half of its life: with less than this share left, something keeps the server."""

@@ -80,7 +80,7 @@ def _read(form: Mapping[str, str], wish: Wish) -> tuple[Wish, dict[str, str]]:
         text = form.get(name, "").strip().replace(",", "")
         if not text:
             continue
-        if not (text.isascii() and text.isdigit()) or not least <= int(text[:12]) <= most:
+        if not (text.isascii() and text.isdigit() and len(text) <= 12) or not least <= int(text) <= most:
             problems[name] = f"This must be a whole number from {least:,} to {most:,}."
         else:
             given: dict[str, Any] = {name: int(text)}

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile
@@ -81,6 +82,8 @@ def seal(store: Store, number: int, keep_reports: bool, beat: Callable[[], None]
         beat()
         count, checksum, data = tally_of(opened, _reports(store, opened, seed))
         with store.write(f"seal bucket {opened.bucket}") as connection:
+            if not _under_way(store, connection, number):
+                return
             row = {"round": number, "bucket": opened.bucket, "count": count, "checksum": checksum, "data": data}
             store.insert_new(connection, schema.tallies, [row], key=("bucket",))
             if not keep_reports:
@@ -88,6 +91,12 @@ def seal(store: Store, number: int, keep_reports: bool, beat: Callable[[], None]
                 connection.execute(
                     sa.delete(schema.reports).where(table.round == number, table.bucket == opened.bucket)
                 )
+
+
+def _under_way(store: Store, connection: Connection, number: int) -> bool:
+    """Whether a round still takes results: one that was discarded meanwhile must stay as empty as it was made."""
+    row = store.lock_round(connection, number)
+    return row is not None and row.state in ("closed", "held")
 
 
 def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes, Reported]]:
@@ -200,12 +209,16 @@ def _jobs(store: Store, number: int, done: set[tuple[int, int]]) -> Iterator[Job
         left = [part for part in range(parts_of(opened)) if (opened.bucket, part) not in done]
         if left:
             rows = store.rows(sa.select(table.data).where(table.round == number, table.bucket == opened.bucket))
+            if not rows or not rows[0].data:
+                return  # another server has decoded the round meanwhile, or an operator discarded it
             for part in left:
                 yield Job(opened, part, bytes(rows[0].data))
 
 
 def _store(store: Store, number: int, found: Found) -> None:
     with store.write(f"decode bucket {found.bucket} part {found.part}") as connection:
+        if not _under_way(store, connection, number):
+            return
         store.insert_new(connection, schema.hitters, found.rows, key=("number",))
         row = {"round": number, "bucket": found.bucket, "part": found.part}
         store.insert_new(connection, schema.decodings, [row], key=("bucket", "part"))

@@ -7,7 +7,7 @@ which first checks that nothing else was published meanwhile. Identical sighting
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,36 +24,13 @@ from hushcall.server import schema, signing
 from hushcall.server.keys import KeyRing
 from hushcall.server.never import never_listed
 from hushcall.server.settings import Settings
-from hushcall.server.store import Store, put_files
+from hushcall.server.store import PublishedFiles, Store, put_files
 
 ATTEMPTS = 5
 
 
 class Overtaken(HushcallError):
     """Another server published first, again and again."""
-
-
-class PublishedFiles(Mapping[str, bytes]):
-    """The published files as a mapping that fetches what is read, and only that: lists are large, metadata is not."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._paths = list(connection.execute(sa.select(schema.files.c.path)).scalars())
-
-    def __getitem__(self, path: str) -> bytes:
-        found = self._connection.execute(sa.select(schema.files.c.data).where(schema.files.c.path == path)).scalar()
-        if found is None:
-            raise KeyError(path)
-        return bytes(found)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._paths
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.blocklist import iso
-from hushcall.errors import HushcallError, InvalidParameter
+from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.profiles import Profile
@@ -86,11 +86,11 @@ class Rounds:
     def advance(self, now: int, *, force: bool = False) -> list[str]:
         """Do everything that is due, oldest round first; with ``force`` the next step of the newest round is due."""
         done: list[str] = []
-        trouble: HushcallError | None = None
+        trouble: Exception | None = None
         for row in self._unfinished():
             try:
                 done += self._advance_one(row.id, now, force=force)
-            except HushcallError as error:  # an allowlist that cannot be read, say: that round waits, others go on
+            except Exception as error:  # an allowlist that cannot be read, a decoder that died: others go on
                 trouble = trouble or error
         newest = self.newest()
         over = newest is not None and (newest.held_from or newest.state) not in ("announcing", "collecting")
@@ -284,18 +284,19 @@ def _slot(due: int, now: int, period: int, announce: float) -> tuple[int, int]:
 
 
 def document(store: Store, row: Any) -> dict[str, Any]:
-    """What phones are told about a round. Nothing in it is about any phone: not even how many there are."""
+    """What phones are told about a round: of the buckets, those that run, which means that enough phones are in them.
+
+    A bucket that is not there is skipped.
+    """
     profile = json.loads(row.profile)
     decided: dict[str, Any] | None = None
     if row.state != "announcing":
         decided = {}
         for bucket in store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id)):
-            if bucket.runs:
+            if bucket.runs:  # of the others not even the name: a single phone's area code may be among them
                 plain = json.loads(bucket.parameters)
                 size = report_bytes(parameters.from_plain(plain))
                 decided[str(bucket.bucket)] = {"runs": True, "report_bytes": size, "parameters": plain}
-            else:
-                decided[str(bucket.bucket)] = {"runs": False}
     return {
         "round": row.id,
         "state": row.state,

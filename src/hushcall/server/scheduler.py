@@ -37,14 +37,14 @@ class Scheduler:
         while not self._stop.is_set():
             try:
                 if self.service.take_lease():
+                    since_refresh += self.tick
+                    if since_refresh >= REFRESH_EVERY:  # first: signatures must not run out because a round is stuck
+                        self.service.publisher.refresh(self.service.now)
+                        since_refresh = 0.0
                     if not resumed:  # a server that died between an appeal and its list left the list as it was
                         self.service.publisher.republish(self.service.now)
                         resumed = True
                     self.service.rounds.advance(self.service.now)
-                    since_refresh += self.tick
-                    if since_refresh >= REFRESH_EVERY:
-                        self.service.publisher.refresh(self.service.now)
-                        since_refresh = 0.0
                 self._last = ""
             except Exception as error:
                 kind = type(error).__name__

@@ -78,10 +78,11 @@ class Store:
         rows = self.rows(sa.select(schema.files.c.data, schema.files.c.sha256).where(schema.files.c.path == path))
         return (bytes(rows[0].data), rows[0].sha256) if rows else None
 
-    def put_files(self, changed: Mapping[str, bytes | None]) -> None:
-        """Publish files, or take some away (None), all at once."""
-        with self.write("put files") as connection:
-            put_files(connection, changed)
+    def change_files(self, change: Callable[[Mapping[str, bytes]], Mapping[str, bytes | None]]) -> None:
+        """Publish what ``change`` makes of what is published now; nobody else publishes meanwhile."""
+        with self.write("change files") as connection:
+            self.lock_publishing(connection)
+            put_files(connection, change(PublishedFiles(connection)))
 
     def insert_new(
         self, connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], *, key: Sequence[str]
@@ -134,6 +135,29 @@ class Store:
         self.engine.dispose()
 
 
+class PublishedFiles(Mapping[str, bytes]):
+    """The published files as a mapping that fetches what is read, and only that: lists are large, metadata is not."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._paths = list(connection.execute(sa.select(schema.files.c.path)).scalars())
+
+    def __getitem__(self, path: str) -> bytes:
+        found = self._connection.execute(sa.select(schema.files.c.data).where(schema.files.c.path == path)).scalar()
+        if found is None:
+            raise KeyError(path)
+        return bytes(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._paths
+
+
 def put_files(connection: Connection, changed: Mapping[str, bytes | None]) -> None:
     """The same inside a transaction that does more."""
     if not changed:
@@ -164,12 +188,18 @@ def open_store(data: Path | None = None, url: str | None = None, fault: Callable
     return Store(engine, fault)
 
 
+def parse_url(url: str) -> sa.URL:
+    """A database's URL, read."""
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):  # what was given is not shown: there may be a password in it
+        rule = "be a URL such as postgresql+psycopg://user@host/name"
+        raise InvalidParameter("database", rule, "something else") from None
+
+
 def make_engine(url: str) -> Engine:
     """An engine whose commits are durable: full sync on SQLite, PostgreSQL's own default there."""
-    try:
-        parsed = sa.make_url(url)
-    except sa.exc.ArgumentError:
-        raise InvalidParameter("database", "be a URL such as postgresql+psycopg://user@host/name", url) from None
+    parsed = parse_url(url)
     if parsed.get_backend_name() == "postgresql":
         return sa.create_engine(parsed, pool_size=8, max_overflow=8, pool_pre_ping=True)
     if parsed.get_backend_name() != "sqlite":

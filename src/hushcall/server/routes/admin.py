@@ -22,6 +22,7 @@ router = APIRouter(
     responses=refusals("bad-request", "unknown-token", "revoked", "forbidden"),
 )
 Id = Annotated[int, Path(ge=1, le=1 << 31)]
+DeviceId = Annotated[int, Path(ge=1, le=1 << 53)]
 PhoneNumber = Annotated[str, Path(max_length=40, description="in any usual notation")]
 _NO_NUL = r"^[^\x00]*$"  # PostgreSQL keeps no NUL in a text
 _NUMBER = refusals("malformed-number")
@@ -211,7 +212,7 @@ def enrol_many(request: Request, asked: Many) -> dict[str, Any]:
 
 
 @router.delete("/devices/{device}", status_code=204, openapi_extra=_SECURED, summary="Revoke a device")
-def revoke(request: Request, device: Id) -> Response:
+def revoke(request: Request, device: DeviceId) -> Response:
     """It is refused from its next request on."""
     operator(request, "devices")
     service_of(request).devices.revoke(device, service_of(request).now)

@@ -30,7 +30,7 @@ from hushcall.server.sessions import COOKIE, HOURS, Session, from_here, safe_pat
 router = APIRouter(include_in_schema=False)
 FLASH = "hushcall_flash"
 LOGINS = 10
-"""Attempts to log in that one address may make in a minute."""
+"""Failed attempts to log in that one address may make in a minute."""
 _HTML = "text/html; charset=utf-8"
 _LONGEST = 8192
 Page = Annotated[int, Query(ge=1, le=1_000_000)]
@@ -41,8 +41,8 @@ def site_of(request: Request) -> Site:
     """What this process keeps for its pages; made when the first page is asked for."""
     state = request.app.state
     if not hasattr(state, "site"):
-        state.site = Site(service_of(request))
         state.logins = RateLimit(LOGINS)
+        state.site = Site(service_of(request))  # last: it says that all is there
     site: Site = state.site
     return site
 
@@ -260,8 +260,11 @@ def login(request: Request, form: Form) -> Response:
     try:
         if not from_here(request.headers):
             raise Problem("forbidden", "This form was sent by another site.")
-        request.app.state.logins.check((request.client.host if request.client else "").encode())
-        admin = service.devices.admin(form.get("token", "").strip()[:200])
+        try:
+            admin = service.devices.admin(form.get("token", "").strip()[:200])
+        except Problem:  # only failures count: behind a proxy a stranger shares the operators' address
+            request.app.state.logins.check((request.client.host if request.client else "").encode())
+            raise
         cookie = site.sessions.open(admin, service.now, service.coins)
     except Problem as problem:
         words = "No operator has this token." if problem.name == "unknown-token" else f"{problem.kind.title}."

@@ -31,7 +31,6 @@ _PHASE: dict[str, Any] = {
         "window": 7,
         "profile": {"name": "balanced", "mechanism": "subspace", "epsilon": 4.0, "tau": 10, "level": 0.001},
         "buckets": {
-            "201": {"runs": False},
             "202": {
                 "runs": True,
                 "report_bytes": 3,

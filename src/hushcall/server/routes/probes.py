@@ -13,10 +13,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from hushcall import __version__
 from hushcall.errors import HushcallError
 from hushcall.server import metrics, rounds, schema, signing
-from hushcall.server.listing import PublishedFiles
 from hushcall.server.problems import refusals
 from hushcall.server.routes.admin import operator
 from hushcall.server.routes.phones import service_of
+from hushcall.server.store import PublishedFiles
 
 router = APIRouter(tags=["probes"])
 
