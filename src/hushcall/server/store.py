@@ -192,9 +192,10 @@ def parse_url(url: str) -> sa.URL:
     """A database's URL, read."""
     try:
         return sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError):  # what was given is not shown: there may be a password in it
+    except (sa.exc.ArgumentError, ValueError):
         rule = "be a URL such as postgresql+psycopg://user@host/name"
-        raise InvalidParameter("database", rule, "something else") from None
+        shown = "an address that cannot be read" if "@" in url else url  # there may be a password before the @
+        raise InvalidParameter("database", rule, shown) from None
 
 
 def make_engine(url: str) -> Engine:
