@@ -18,6 +18,7 @@ from hushcall.errors import Refused
 from hushcall.numbers import NANP
 from hushcall.phone.round_info import RoundInfo
 from hushcall.report.hashing import derive
+from hushcall.report.items import UNBUCKETED
 from hushcall.report.parameters import to_plain
 from hushcall.report.subspace import Subspace, WholeNumber
 
@@ -114,7 +115,7 @@ class FakeService:
         whole = self.mechanism == "whole-number"
         made = WholeNumber(self.epsilon, 7) if whole else Subspace(self.epsilon, 7)
         runs = {"runs": True, "report_bytes": 3, "parameters": self.parameters or to_plain(made)}
-        areas = (0,) if whole else NANP.area_codes
+        areas = (0,) if self.mechanism in UNBUCKETED else NANP.area_codes
         return {str(area): {"runs": False} if area in self.skip else runs for area in areas}
 
 

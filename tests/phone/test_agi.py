@@ -1,12 +1,15 @@
 """The FastAGI server, spoken to over TCP as Asterisk does."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +23,7 @@ from hushcall.phone import unknown
 from hushcall.phone.agi import AgiServer
 from hushcall.phone.lookup import LIST_FILE, STATE_FILE
 from hushcall.phone.screening import Screen, save_policy
-from hushcall.phone.store import LISTS, Store
+from hushcall.phone.store import FILE, LISTS, Store
 
 NOW = int(time.time())
 
@@ -186,6 +189,41 @@ def test_notes_wait_while_the_store_cannot_be_written(store: Store, monkeypatch:
     assert CLEAN not in said[0]
     server.flush()
     assert unknown.buffered(store, NOW, 7, 1) == [CLEAN]
+
+
+def test_a_verdict_does_not_wait_while_another_process_holds_the_store(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is SQLite's own; the second call comes while a flush waits for it."""
+    note, flushing = unknown.note, threading.Event()
+
+    def seen(*given: Any) -> None:
+        if len(given[1]):
+            flushing.set()
+        note(*given)
+
+    async def talk() -> float:
+        server, port = AgiServer(Screen(store)), asyncio.get_running_loop().create_future()
+        running = asyncio.ensure_future(server.run("127.0.0.1", 0, port.set_result))
+        try:
+            began = time.monotonic()
+            await call(await port, CLEAN)
+            assert await asyncio.to_thread(flushing.wait, 10)
+            assert (await call(port.result(), BLOCKED))["HUSHCALL_ACTION"] == "block"
+            return time.monotonic() - began
+        finally:
+            other.rollback()
+            running.cancel()
+            await asyncio.wait([running])
+
+    monkeypatch.setattr("hushcall.phone.agi.FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(unknown, "note", seen)
+    other = sqlite3.connect(tmp_path / FILE, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    took = asyncio.run(talk())
+    other.close()
+    assert took < 5  # a flush waits for ten seconds before it gives up
+    assert unknown.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, CLEAN])
 
 
 @contextmanager

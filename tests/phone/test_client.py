@@ -138,6 +138,8 @@ def test_a_token_is_never_shown() -> None:
         ("closes", "1999-01-01T00:00:00Z"),
         ("profile", None),
         ("profile", {"mechanism": "subspace", "epsilon": -1}),
+        ("profile", {"mechanism": "subspace", "epsilon": 40.1}),
+        ("profile", {"mechanism": "subspace", "epsilon": 10**400}),  # a whole number that is no float
         ("buckets", [1]),
     ],
 )

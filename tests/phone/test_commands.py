@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.blocklist import iso
 from hushcall.cli import main
-from hushcall.errors import Unreachable
+from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
 from hushcall.phone.client import HttpServer
@@ -198,17 +199,64 @@ def test_waiting_outlasts_a_network_that_is_away(
     said = run("report", "--wait", "--hurry")
     assert said.code == 0
     assert "Round 7: announced" in said.text
-    assert "nobody there. It will be asked again" in said.text
+    assert "nobody there. This will be tried again" in said.text
     assert "a report of 3 bytes was sent" in said.text
     assert len(naps) == 2
     assert max(naps) <= 900
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_waiting_outlasts_a_server_in_trouble(
+    run: Run, home: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    ask = HttpServer.current_round
+
+    def trouble(_: HttpServer) -> RoundInfo:
+        raise Refused(f"http-{status}", status, "no reason given.")
+
+    def nap(_: float) -> None:
+        monkeypatch.setattr(HttpServer, "current_round", ask)
+        service.state = "closed"
+
+    monkeypatch.setattr("hushcall.cli.phone.time.sleep", nap)
+    monkeypatch.setattr(HttpServer, "current_round", trouble)
+    assert run("report").code == 2  # who does not wait is told
+    said = run("report", "--wait")
+    assert said.code == 0, said.err
+    assert f"({status}, http-{status}): no reason given. This will be tried again" in said.text
+    assert "too late to join" in said.text
+
+
+def test_waiting_does_not_outlast_a_refusal_that_stays(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def revoked(_: HttpServer) -> RoundInfo:
+        raise Refused("revoked", 403, "this device was revoked.")
+
+    monkeypatch.setattr("hushcall.cli.phone.time.sleep", lambda _: pytest.fail("it waits for nothing"))
+    monkeypatch.setattr(HttpServer, "current_round", revoked)
+    said = run("report", "--wait")
+    assert said.code == 2
+    assert "this device was revoked" in said.err
+
+
+def test_waiting_outlasts_another_process_at_work(
+    run: Run, home: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.state = "closed"
+    with ExitStack() as other:
+        other.enter_context(locked(home))
+        monkeypatch.setattr("hushcall.cli.phone.LOCK_PATIENCE", 0.0)
+        monkeypatch.setattr("hushcall.cli.phone.time.sleep", lambda _: other.close())
+        said = run("report", "--wait")
+    assert said.code == 0, said.err
+    assert "another hushcall" in said.text
+    assert "too late to join" in said.text
 
 
 def test_a_dummy_is_called_one_but_only_at_home(run: Run, home: Path, service: FakeService) -> None:
     run("report", "--hurry")
     service.state = "collecting"
     run("report", "--hurry")
-    assert "a dummy, made up because no unknown number had called" in run("explain").text
+    assert "a dummy, made up because no unknown number was left to report" in run("explain").text
     assert run("explain", "--json").json["dummy"] is True
 
 
@@ -266,6 +314,58 @@ def test_another_server_gets_no_trust_from_the_old_one(run: Run, home: Path) -> 
         assert run("check", BLOCKED).out.startswith("allow: there is no list yet")
 
 
+@pytest.fixture
+def pinned(run: Run, home: Path, url: str, tmp_path: Path) -> Path:
+    """The home of a phone that was given its operator's root."""
+    (tmp_path / "root.json").write_text("the root")
+    assert run("init", "--server", url, "--root", tmp_path / "root.json").code == 0
+    return home
+
+
+def settings_of(home: Path) -> dict[str, str]:
+    store = Store.open(home)
+    found = {name: store.get(name) for name in ("server", "token", "device", "root")}
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize("moment", ["server", "token", "device", "root", "stale_list"])
+def test_a_crash_while_the_server_changes_leaves_the_old_one_with_what_was_pinned(
+    run: Run, pinned: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    before, put = settings_of(pinned), Store.put
+
+    def crash(store: Store, name: str, value: str) -> None:
+        if name == moment:
+            raise KeyboardInterrupt
+        put(store, name, value)
+
+    with over_http(FakeService(time.time)) as other, monkeypatch.context() as patched:
+        patched.setattr(Store, "put", crash)
+        assert run("init", "--server", other).code != 0
+    assert settings_of(pinned) == before
+    assert before["root"] == "the root"
+    assert (pinned / LISTS / "list.jsonl").exists()  # the root that a first sync pins lies beside it
+
+
+@pytest.mark.parametrize("heal", ["init", "sync"])
+def test_a_crash_after_the_server_changed_leaves_a_list_that_goes_at_the_next_chance(
+    run: Run, pinned: Path, monkeypatch: pytest.MonkeyPatch, heal: str
+) -> None:
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with over_http(FakeService(time.time)) as other:
+        with monkeypatch.context() as patched:
+            patched.setattr("hushcall.phone.moving.shutil.rmtree", crash)
+            assert run("init", "--server", other).code != 0
+        assert (settings_of(pinned)["server"], settings_of(pinned)["root"]) == (other, "")
+        assert (pinned / LISTS / "list.jsonl").exists()
+        run(*(["init", "--server", other] if heal == "init" else ["sync"]))
+    assert not (pinned / LISTS / "list.jsonl").exists()
+    assert settings_of(pinned)["server"] == other
+
+
 BAD: list[tuple[list[str], str]] = [
     (["init", "--server", "calls.example"], "server must be an address like https://"),
     (["init", "--server", "{url}", "--max-epsilon", "0"], "the cap per report must be a positive finite number"),
@@ -314,6 +414,16 @@ def test_forget_all_leaves_nothing(run: Run, home: Path, tmp_path: Path) -> None
     assert run("forget", "--all", "--yes").code == 0
     assert not home.exists()
     assert run("status").code == 1
+
+
+def test_status_of_a_damaged_store_says_what_to_do_and_that_works(run: Run, home: Path) -> None:
+    for path in home.glob("phone.db*"):
+        path.write_bytes(b"rubbish" * 1000)
+    said = run("status")
+    assert said.code == 1
+    assert "start anew: hushcall phone forget --all" in said.text
+    assert run("forget", "--all", "--yes").code == 0
+    assert not home.exists()
 
 
 # Following a log.

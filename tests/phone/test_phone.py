@@ -21,7 +21,8 @@ from hushcall.phone.phone import Outcome, Phone
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
 from hushcall.report.hashing import derive
-from hushcall.report.parameters import to_plain
+from hushcall.report.items import item_of
+from hushcall.report.parameters import from_plain, to_plain
 from hushcall.report.subspace import Subspace, WholeNumber
 
 NUMBER = "+12025550143"
@@ -74,9 +75,9 @@ def test_a_round_announces_then_reports_the_number_that_called(world: World) -> 
     assert bucket == 202
     (report,) = world.bytes_sent()
     public = derive("report", bytes.fromhex(world.service.document()["seed"]), bytes.fromhex(ticket))
-    # The same coins again: two draws for the moments, one for the choice, one for the dummy, one for the report.
+    # The same coins again: two moments, the choice, a dummy, another in case the number is known by now, the report.
     coins = seeded(b"world")
-    for size in (16, 8, 16):
+    for size in (16, 8, 16, 16):
         coins(size)
     assert report == Subspace(4.0, 7).privatise(5550143, public, coins)
     assert [(s.round, s.epsilon, s.mechanism) for s in ledger.spends(world.store)] == [(1, Fraction(4), "subspace")]
@@ -139,6 +140,58 @@ def test_a_dummy_takes_the_same_coins_and_is_not_remembered_as_reported() -> Non
     assert not row_of(busy, 1).dummy
     assert quiet.store.rows("SELECT * FROM reported") == []
     assert ledger.spent(quiet.store) == ledger.spent(busy.store) == 4
+
+
+def becomes_a_contact(world: World) -> None:
+    unknown.add_contacts(world.store, [NUMBER], NANP)
+
+
+def is_called_back(world: World) -> None:
+    world.phone.ingest([Call(NUMBER, int(world.now), CallKind.OUTGOING)])
+
+
+@pytest.mark.parametrize("mechanism", ["subspace", "whole-number"])
+@pytest.mark.parametrize("change", [becomes_a_contact, is_called_back])
+def test_a_number_that_becomes_known_after_joining_is_not_reported(
+    mechanism: str, change: Callable[[World], None]
+) -> None:
+    stranger, friend = World(), World()
+    for world in (stranger, friend):
+        world.service.mechanism = mechanism
+        world.calls(NUMBER)
+        assert world.phone.report(hurry=True).action == "announced"
+        world.now += HALF
+    change(friend)
+    assert [world.phone.report(hurry=True).action for world in (stranger, friend)] == ["sent", "sent"]
+    row = row_of(friend, 1)
+    assert row.dummy
+    assert row.number != NUMBER
+    assert friend.store.rows("SELECT * FROM reported") == []
+    if mechanism == "subspace":
+        assert NANP.parse(row.number).area == row.bucket == 202  # the announced one, and nothing else on the wire
+    assert friend.service.requests == stranger.service.requests
+    assert isinstance(friend.phone.coins, seeded)
+    assert isinstance(stranger.phone.coins, seeded)
+    assert friend.phone.coins.reads == stranger.phone.coins.reads
+    assert (row_of(stranger, 1).number, row_of(stranger, 1).dummy) == (NUMBER, False)
+    # The bytes are those of the dummy that the diary names, with the same coins.
+    coins = seeded(b"world")
+    coins.reads = friend.phone.coins.reads - 1
+    made = from_plain(row.parameters or {})
+    assert row.public is not None
+    assert row.report == made.privatise(item_of(NANP.parse(row.number), mechanism), row.public, coins)
+
+
+def test_one_report_a_round_holds_after_forgetting(world: World) -> None:
+    world.calls(NUMBER)
+    world.day(0)
+    world.store.forget()
+    world.calls(NUMBER)
+    for state in ("announcing", "collecting"):
+        world.service.state = state
+        assert world.phone.report(hurry=True).action == "done"
+    assert [len(offered) for offered in world.service.offered.values()] == [1]
+    assert ledger.spent(world.store) == 4
 
 
 def test_whole_number_rounds_announce_bucket_0(world: World) -> None:
@@ -294,6 +347,8 @@ def test_old_numbers_leave_the_diary_and_the_newest_report_stays(world: World) -
     kept = world.store.rows("SELECT round FROM rounds WHERE number != '' ORDER BY round")
     assert [row[0] for row in kept] == list(range(6, 13))
     assert world.store.row("SELECT count(*) FROM rounds WHERE report IS NOT NULL AND number = ''") == (0,)
+    old = world.store.rows("SELECT dummy, bucket, ticket FROM rounds WHERE number = ''")
+    assert set(old) == {(0, 0, "")}  # no area code is left of them, either
     assert len(ledger.spends(world.store)) == 12  # the books stay
     world.now = START + 200 * DAY
     world.phone.report(hurry=True)

@@ -131,6 +131,43 @@ def test_forgetting_everything_leaves_no_file_of_ours_and_no_file_of_others_goes
     assert not home.exists()
 
 
+def test_forgetting_leaves_no_area_code_no_dummy_and_no_ticket_in_the_diary(tmp_path: Path) -> None:
+    store = fill(tmp_path)
+    columns = "(server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state, ticket)"
+    for round_, state in enumerate(("planned", "announced", "sent", "skipped", "closed"), 2):
+        values = ("s", round_, 0, "subspace", NUMBERS[0], 1, 202, 0, 0, state, "ab" * 16)
+        store.run(f"INSERT INTO rounds {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)  # noqa: S608
+    store.forget()
+    assert set(store.rows("SELECT number, dummy, bucket, ticket FROM rounds")) == {("", 0, 0, "")}
+    assert {row[0] for row in store.rows("SELECT state FROM rounds")} == {"sent", "skipped", "closed"}
+    assert b"abab" not in on_disk(tmp_path)
+
+
+def damage_all(file: Path) -> None:
+    file.write_bytes(b"no database, but +12025550143 is in it" * 1000)
+
+
+def damage_pages(file: Path) -> None:
+    """The header is fine, so it opens; the tables are not."""
+    data = file.read_bytes()
+    file.write_bytes(data[:8192] + bytes(255 - byte for byte in data[8192:]))
+
+
+@pytest.mark.parametrize("damage", [damage_all, damage_pages])
+def test_forgetting_everything_works_on_a_damaged_store_and_overwrites_it(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    home = tmp_path / "home"
+    fill(home).close()
+    damage(home / FILE)
+    os.link(home / FILE, tmp_path / "same file")  # what a look at the disk would find
+    with pytest.raises((InvalidData, sqlite3.Error)):
+        Store.open(home).forget()
+    erase_all(home)
+    assert not home.exists()
+    assert not (tmp_path / "same file").read_bytes().strip(b"\0")
+
+
 def _hold(folder: Path, ready: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
     with locked(folder):
         ready.set()

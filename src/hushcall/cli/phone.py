@@ -12,7 +12,7 @@ import typer
 
 from hushcall.cli import phone_agi, phone_calls, phone_show, show
 from hushcall.cli.phone_home import LOCK_PATIENCE, Home, Json, folder_of, is_set_up, opened, phone_of
-from hushcall.errors import InvalidData, InvalidParameter, Unreachable
+from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
 
 if TYPE_CHECKING:
     from hushcall.phone.ledger import Limits
@@ -55,8 +55,8 @@ def init(
       hushcall phone init --server https://calls.example.org --max-epsilon 2 --cap-window 14
     """
     from hushcall.phone.client import HttpServer, checked_url  # noqa: PLC0415
-    from hushcall.phone.erasing import forget_list  # noqa: PLC0415
     from hushcall.phone.lock import locked  # noqa: PLC0415
+    from hushcall.phone.moving import drop_stale_list, move_to  # noqa: PLC0415
     from hushcall.phone.screening import save_policy  # noqa: PLC0415
     from hushcall.phone.store import Store  # noqa: PLC0415
 
@@ -76,14 +76,10 @@ def init(
             new = before != url or not store.get("token")
             if new:
                 enrolled = HttpServer(url).enrol(invite)
-                if before and before != url:
-                    forget_list(store)  # another operator has other keys
-                with store.transaction():
-                    store.put("server", url)
-                    store.put("token", enrolled.token)
-                    store.put("device", str(enrolled.device))
-            if pinned:
+                move_to(store, url, enrolled.token, enrolled.device, pinned)
+            elif pinned:
                 store.put("root", pinned)
+            drop_stale_list(store)  # where a change of servers was cut short
         result = {"server": url, "device": int(store.get("device")), "enrolled": new, "home": str(folder_of(home))}
     finally:
         store.close()
@@ -217,17 +213,19 @@ def forget(
 
 
 def _step(client: Phone, folder: Path, *, hurry: bool, patient: bool) -> Outcome:
-    """One look at the round. A patient phone outlasts a network that is away."""
-    from hushcall.phone.lock import locked  # noqa: PLC0415
+    """One look at the round. A patient phone outlasts a network that is away, a server in trouble, a busy folder."""
+    from hushcall.phone.lock import Busy, locked  # noqa: PLC0415
     from hushcall.phone.phone import POLL_SECONDS, Outcome  # noqa: PLC0415
 
     try:
         with locked(folder, LOCK_PATIENCE):
             return client.report(hurry=hurry)
-    except Unreachable as error:
-        if not patient:
+    except (Unreachable, Refused, Busy) as error:
+        lasting = isinstance(error, Refused) and error.status != 429 and error.status < 500
+        if lasting or not patient:
             raise
-        return Outcome("waiting", f"{error} It will be asked again.", next_at=int(time.time()) + POLL_SECONDS)
+        words = f"{error}" if f"{error}".endswith((".", "?")) else f"{error}."
+        return Outcome("waiting", f"{words} This will be tried again.", next_at=int(time.time()) + POLL_SECONDS)
 
 
 def _root(path: Path | None) -> str:

@@ -194,7 +194,7 @@ def _print(sent: Sent, found: Explanation) -> None:
     for name, text, meaning in found.parts:
         short = text if len(text) <= 8 else text[:6] + "…"
         say(f"                 {short:<8} {name}: {meaning}")
-    origin = "a dummy, made up because no unknown number had called" if sent.dummy else "the number that called"
+    origin = "a dummy, made up because no unknown number was left to report" if sent.dummy else "the number that called"
     say(f"\nBehind it is {sent.number}: {origin}. That stays on the phone.")
     if found.worst is None or found.values is None or found.often is None or found.seldom is None:
         say(

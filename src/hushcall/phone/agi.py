@@ -1,8 +1,9 @@
 """A FastAGI server: Asterisk asks about a caller, two channel variables leave, and the caller is noted for the report.
 
 The dialplan runs ``AGI(agi://127.0.0.1:4573)`` and then looks at ``HUSHCALL_ACTION`` (allow, warn or block) and
-``HUSHCALL_WHY``. A verdict never waits for the disk: callers are noted in batches, so a power cut costs at most the
-last second of *notes*. Nothing that a client sends ends the server.
+``HUSHCALL_WHY``. A verdict never waits for the disk: callers are noted in batches by a thread of its own, so a power
+cut costs at most the last second of *notes*, and a store that is locked or slow delays nothing but them. Nothing that a
+client sends ends the server.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hushcall.errors import HushcallError
@@ -42,7 +44,9 @@ class AgiServer:
     answered: int = field(default=0, init=False)
     blocked: int = field(default=0, init=False)
     malformed: int = field(default=0, init=False)
-    _notes: dict[Number, int] = field(default_factory=dict, init=False, repr=False)
+    _notes: dict[Number, int] = field(default_factory=dict, init=False, repr=False)  # the event loop's
+    _unwritten: dict[Number, int] = field(default_factory=dict, init=False, repr=False)  # the disk thread's
+    _disk: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False, repr=False)
 
     async def start(self, host: str, port: int) -> asyncio.Server:
         """Listen; the returned server ends it."""
@@ -71,13 +75,30 @@ class AgiServer:
                 await writer.wait_closed()
 
     def flush(self) -> None:
-        """Write the noted callers into the store, in one transaction."""
+        """Write the noted callers into the store, and wait for it."""
+        self._hand_over().result()
+
+    def _hand_over(self) -> Future[None]:
+        """Give the notes to the disk thread: one thread, so that writes follow each other."""
         notes, self._notes = self._notes, {}
+        return self._disk.submit(self._write, notes)
+
+    def _write(self, notes: dict[Number, int]) -> None:
+        """In one transaction; what cannot be written waits for the next time."""
+        self._unwritten |= notes
         try:
-            unknown.note(self.screen.store, notes.items())
+            unknown.note(self.screen.store, self._unwritten.items())
         except HushcallError as error:
-            self._notes = notes | self._notes
             self.say(f"callers could not be noted, will try again: {error}")
+        else:
+            self._unwritten = {}
+
+    def _refresh(self) -> None:
+        """Take over a newer list and new contacts; also the disk thread's."""
+        try:
+            self.screen.refresh()
+        except HushcallError as error:
+            self.say(f"the old list stays in use: {error}")
 
     async def _answer(self, header: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         now = int(self.clock())
@@ -87,7 +108,7 @@ class AgiServer:
         else:
             verdict = self.screen.verdict(number, now)
             action, why = verdict.action, verdict.why
-            if len(self._notes) < MOST_NOTES:
+            if len(self._notes) + len(self._unwritten) < MOST_NOTES:
                 self._notes[number] = now
         for name, value in (("HUSHCALL_ACTION", action.value), ("HUSHCALL_WHY", why)):
             writer.write(f'SET VARIABLE {name} "{_quoted(value)}"\n'.encode())
@@ -101,13 +122,11 @@ class AgiServer:
         refreshed = time.monotonic()
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            self.flush()
+            # Shielded: whoever stops the server must not take back notes that the thread has not begun to write.
+            await asyncio.shield(asyncio.wrap_future(self._hand_over()))
             if time.monotonic() - refreshed >= REFRESH_SECONDS:
                 refreshed = time.monotonic()
-                try:
-                    self.screen.refresh()
-                except HushcallError as error:
-                    self.say(f"the old list stays in use: {error}")
+                await asyncio.shield(asyncio.wrap_future(self._disk.submit(self._refresh)))
 
 
 async def read_header(reader: asyncio.StreamReader) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any
 from hushcall.errors import InvalidData
 from hushcall.phone.round_info import COLLECTING, OVER, RoundInfo
 from hushcall.phone.schedule import Moments
-from hushcall.phone.store import Store
+from hushcall.phone.store import BLANK, Store
 
 PLANNED, ANNOUNCED, RECORDED, SENT = "planned", "announced", "recorded", "sent"
 SKIPPED, CLOSED = "skipped", "closed"
@@ -78,10 +78,12 @@ def joined_between(store: Store, start: int, end: int) -> int:
 
 
 def blank_before(store: Store, moment: int) -> None:
-    """Drop numbers and reports of rounds joined before then: only the newest report can still be asked about."""
+    """Drop numbers and reports of rounds joined before then: only the newest report can still be asked about.
+
+    The bucket, whether it was a dummy, and the ticket go too: an area code with a day is a trace of a call.
+    """
     store.run(
-        "UPDATE rounds SET number = '', report = NULL, public = NULL, parameters = NULL"
-        " WHERE joined <= ? AND state IN (?, ?, ?)"
+        f"UPDATE rounds SET {BLANK} WHERE joined <= ? AND state IN (?, ?, ?)"  # noqa: S608
         " AND seq < (SELECT max(seq) FROM rounds WHERE report IS NOT NULL)",
         *(moment, SENT, SKIPPED, CLOSED),
     )
@@ -105,12 +107,15 @@ def announced(store: Store, row: Row, ticket: str) -> None:
 
 
 def recorded(store: Store, row: Row, public: bytes, parameters: dict[str, Any], report: bytes) -> None:
-    """The report exists: from now on these bytes, and no others, are the phone's word in this round."""
+    """The report exists: from now on these bytes, and no others, are the phone's word in this round.
+
+    ``row`` says what is in them: the number that was chosen when the phone joined, or the dummy that took its place.
+    """
     _move(
         store,
         row,
-        "state = ?, public = ?, parameters = ?, report = ?",
-        *(RECORDED, public, json.dumps(parameters), report),
+        "state = ?, number = ?, dummy = ?, public = ?, parameters = ?, report = ?",
+        *(RECORDED, row.number, row.dummy, public, json.dumps(parameters), report),
     )
 
 

@@ -15,9 +15,13 @@ FILE = "lock"
 PAUSE_SECONDS = 0.05
 
 
+class Busy(InvalidData):
+    """Another process is at work in the phone's folder; it passes."""
+
+
 @contextmanager
 def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the phone's lock; :class:`InvalidData` where another process keeps it longer than ``patience`` seconds.
+    """Hold the phone's lock; :class:`Busy` where another process keeps it longer than ``patience`` seconds.
 
     The kernel lets go of the lock when its holder dies, however it dies: a stale file locks nobody out.
     """
@@ -28,7 +32,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 holder = os.pread(handle, 20, 0).decode("ascii", "replace") or "unknown"
                 rule = f"be free: another hushcall (process {holder}) is at work in it; wait until it has ended"
-                raise InvalidData("the phone's folder", rule, str(folder))
+                raise Busy("the phone's folder", rule, str(folder))
             time.sleep(PAUSE_SECONDS)
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)

@@ -4,8 +4,9 @@ The order of the steps is what survives a crash at any point:
 
 1. choose a number (or a dummy) and two random moments, and keep them;
 2. announce the bucket, and keep the ticket;
-3. once the bucket is decided: build the mechanism, check its exact cost against the owner's limits, randomise, and in
-   ONE transaction write the spend into the ledger and the bytes into the diary;
+3. once the bucket is decided: build the mechanism, check that it would take any number of the plan and that its exact
+   cost is within the owner's limits, randomise, and in ONE transaction write the spend into the ledger and the bytes
+   into the diary;
 4. only then send; a retry sends the same bytes;
 5. mark them as sent.
 
@@ -17,23 +18,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hushcall.errors import InvalidParameter, Refused
 from hushcall.formats.calls.call import Call
 from hushcall.numbers import NANP, Number, NumberingPlan
-from hushcall.phone import diary, ledger, schedule, unknown
+from hushcall.phone import diary, ledger, schedule, terms, unknown
 from hushcall.phone.client import Server
 from hushcall.phone.diary import Row
 from hushcall.phone.ledger import DAY, Limits, Spend
 from hushcall.phone.lookup import Verdict
+from hushcall.phone.moving import drop_stale_list
 from hushcall.phone.round_info import ANNOUNCING, COLLECTING, RoundInfo
 from hushcall.phone.screening import Screen
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import ByteSource, os_entropy
-from hushcall.report.items import UNBUCKETED, bucket_of, item_of
+from hushcall.report.items import UNBUCKETED, WHOLE, bucket_of, item_of
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.parameters import to_plain
 
@@ -85,6 +87,7 @@ class Phone:
         """Fetch the newest list and verify its signatures; on any error the old one stays."""
         from hushcall.phone.lists import ListClient  # noqa: PLC0415  (tuf takes a while to import)
 
+        drop_stale_list(self.store)
         self.store.lists.mkdir(mode=0o700, exist_ok=True)
         root = self.store.get("root")
         return ListClient(self.store.lists, self.server.url, root.encode() if root else None).sync()
@@ -186,12 +189,26 @@ class _Visit:
             if wait := self._not_yet(row.report_at, "report"):
                 return wait
             public = info.public_for(row.ticket)
-            item = item_of(phone.plan.parse(row.number), row.mechanism, phone.plan)
-            report = mechanism.privatise(item, public, phone.coins)
+            terms.require(mechanism, row.mechanism, phone.plan, public)
         except InvalidParameter as error:
             return self._skip(row, f"the server's parameters do not hold ({error.field} must {error.rule})")
-        self._keep(row, mechanism, public, report)
+        # From here on the number is used: nothing that the server chose can fail any more.
+        row = self._not_of_a_friend(row)
+        item = item_of(phone.plan.parse(row.number), row.mechanism, phone.plan)
+        self._keep(row, mechanism, public, mechanism.privatise(item, public, phone.coins))
         return None
+
+    def _not_of_a_friend(self, row: Row) -> Row:
+        """The row, or one with a dummy of the announced bucket where its number has become known since.
+
+        The dummy is drawn either way: what is drawn does not depend on whom the owner knows.
+        """
+        phone = self.phone
+        drawn = phone.plan.dummy(phone.coins)
+        if not unknown.is_known(phone.store, row.number):
+            return row
+        area = drawn.area if row.bucket == WHOLE else row.bucket
+        return replace(row, number=str(phone.plan.number(area, drawn.suffix)), dummy=True)
 
     def _keep(self, row: Row, mechanism: Mechanism, public: bytes, report: bytes) -> None:
         """Spend, bytes and number in one transaction, before anything is sent.

@@ -13,6 +13,7 @@ from typing import Any
 from hushcall import checks
 from hushcall.blocklist import iso, unix
 from hushcall.errors import InvalidParameter
+from hushcall.privacy.exact import epsilon_value
 from hushcall.report.hashing import SEED_BYTES, derive
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.parameters import from_plain
@@ -51,7 +52,7 @@ class RoundInfo:
             raise InvalidParameter("opens, collects, closes", "follow each other", times)
         checks.length("seed", self.seed, SEED_BYTES)
         checks.whole("window", self.window, 1, MOST_WINDOW)
-        checks.positive("epsilon", self.epsilon)
+        epsilon_value("epsilon", self.epsilon)
 
     @classmethod
     def from_plain(cls, document: Any) -> RoundInfo:

@@ -59,11 +59,12 @@ class Screen:
         number = raw if isinstance(raw, Number) else self.parse(raw)
         if number is None:
             return Verdict(Action.ALLOW, f"not a number of plan {self.plan.name}")
-        if self._loaded is None:
+        loaded = self._loaded  # once: a refresh in another thread may take it away
+        if loaded is None:
             if self._policy.knows(str(number)):
                 return Verdict(Action.ALLOW, "one of your contacts")
             return Verdict(Action.ALLOW, self._none, None, f"{self._none}: run hushcall phone sync")
-        found = check(self._loaded, number, self._policy, now)
+        found = check(loaded, number, self._policy, now)
         if found.action is Action.BLOCK and self._harshest == "warn":
             return replace(found, action=Action.WARN)
         return found

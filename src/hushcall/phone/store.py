@@ -24,6 +24,8 @@ from hushcall.errors import InvalidData
 FILE = "phone.db"
 LISTS = "lists"
 BUSY_SECONDS = 10.0
+BLANK = "number = '', dummy = 0, bucket = 0, ticket = '', public = NULL, parameters = NULL, report = NULL"
+"""What a finished row of ``rounds`` loses: all that could say who called. That the round was joined stays."""
 
 # One script per schema version, applied in order; a released one is never edited.
 _MIGRATIONS = (
@@ -116,7 +118,10 @@ class Store:
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """All rows that a query finds."""
-        return self._execute(query, values).fetchall()
+        try:
+            return self._execute(query, values).fetchall()
+        except sqlite3.Error as error:  # a damaged page may come after good ones
+            raise self._broken(error) from None
 
     def row(self, query: str, *values: Any) -> Any:
         """The first row that a query finds, or None."""
@@ -160,7 +165,7 @@ class Store:
                 self.run(f"DELETE FROM {table}")  # noqa: S608  (names of our own)
             # A report under way is given up: without the number nobody could ever build another one for its round.
             self.run(
-                "UPDATE rounds SET number = '', report = NULL, public = NULL, parameters = NULL, why = 'forgotten',"
+                f"UPDATE rounds SET {BLANK}, why = 'forgotten',"  # noqa: S608
                 " state = CASE WHEN state IN ('planned', 'announced', 'recorded') THEN 'closed' ELSE state END"
             )
         self._execute("VACUUM", ())

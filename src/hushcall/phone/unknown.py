@@ -85,6 +85,12 @@ def contacts(store: Store) -> frozenset[str]:
     return frozenset(row[0] for row in store.rows("SELECT number FROM contacts"))
 
 
+def is_known(store: Store, number: str) -> bool:
+    """Whether it is a contact, or known otherwise: such a number is never reported, however late it became known."""
+    query = "SELECT 1 FROM contacts WHERE number = ? UNION ALL SELECT 1 FROM callers WHERE number = ? AND known"
+    return store.row(query, number, number) is not None
+
+
 def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = True) -> list[str]:
     """The numbers that may be reported in participation ``seq``, in order.
 

@@ -88,7 +88,9 @@ def _value(name: str, declared: str, value: Any) -> Any:
     if declared == "bytes":
         return bytes.fromhex(value)
     if declared == "Fraction":
-        return Fraction(value) if isinstance(value, str) and len(value) < 100 else Fraction(float(value))
+        # Python would work out "1e999999999" digit by digit: an exponent is a float's.
+        exact = isinstance(value, str) and len(value) < 100 and "e" not in value.lower()
+        return Fraction(value) if exact else Fraction(float(value))
     if declared == "int" and isinstance(value, str) and len(value) < 40:
         return int(value)
     return value

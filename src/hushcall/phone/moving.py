@@ -1,0 +1,42 @@
+"""A phone changes its server: the new one's terms come in, and what was believed because of the old one goes."""
+
+from __future__ import annotations
+
+import shutil
+
+from hushcall.errors import InvalidData
+from hushcall.phone.store import Store
+
+STALE = "stale_list"
+"""The setting that says: the list in the folder, with the keys it was believed for, is of a server that was left."""
+
+
+def move_to(store: Store, url: str, token: str, device: int, root: str) -> None:
+    """Change to a server, all of it or nothing: at no moment is one server believed by what was pinned for another.
+
+    The old list goes afterwards (:func:`drop_stale_list`). Were it to go before, a power cut in between would leave the
+    old server to be believed anew, whoever answers in its name.
+    """
+    with store.transaction():
+        before = store.get("server")
+        store.put("server", url)
+        store.put("token", token)
+        store.put("device", str(device))
+        if before not in ("", url):
+            store.put("root", "")
+            store.put(STALE, "yes")
+        if root:
+            store.put("root", root)
+    drop_stale_list(store)
+
+
+def drop_stale_list(store: Store) -> None:
+    """Drop the signed list of a server that was left, and its metadata: the next sync starts anew."""
+    if not store.get(STALE):
+        return
+    try:
+        if store.lists.exists():
+            shutil.rmtree(store.lists)
+    except OSError as error:
+        raise InvalidData("the phone's list", f"be erasable ({error.strerror})", str(store.lists)) from None
+    store.put(STALE, "")

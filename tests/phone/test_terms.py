@@ -1,0 +1,160 @@
+"""Whatever parameters a server sends: they are taken, or refused, for every number alike."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.phone.fake_server import DAY, START, FakeServer, FakeService
+
+from hushcall.errors import InvalidParameter
+from hushcall.formats.calls.call import Call, CallKind
+from hushcall.learn.opening import open_bucket
+from hushcall.numbers import NANP
+from hushcall.phone import ledger, terms
+from hushcall.phone.phone import Outcome, Phone
+from hushcall.phone.store import Store
+from hushcall.privacy.coins import seeded
+from hushcall.profiles import MECHANISMS, Profile
+from hushcall.report.hashing import derive
+from hushcall.report.items import item_of
+from hushcall.report.mechanism import Mechanism
+from hushcall.report.original_histogram import OriginalHistogram
+from hushcall.report.parameters import from_plain, to_plain
+from hushcall.report.prefix_extending import PrefixExtending
+from hushcall.report.rappor import Rappor
+from hushcall.report.subspace import Subspace, WholeNumber
+from hushcall.report.succinct_histogram import SuccinctHistogram
+from hushcall.report.tree_histogram import TreeHistogram
+
+LOWEST, HIGHEST = NANP.number(NANP.area_codes[0], NANP.first_suffix), NANP.number(NANP.area_codes[-1], 9_999_999)
+NUMBERS = (str(LOWEST), "+12024050000", "+12025550143", str(HIGHEST))
+WIDTHS = (1, 8, 22, 23, 24, 25, 26, 32, 33, 34, 40)
+
+
+def histogram(kind: str) -> SuccinctHistogram:
+    return SuccinctHistogram.with_budget(kind, 3.0, 1.0, keep=1 << 62 if kind == "tuned" else None)
+
+
+MADE: dict[str, Mechanism] = {
+    "subspace": Subspace(4.0, 7),
+    "whole-number": WholeNumber(4.0, 7),
+    "sh-basic": histogram("basic"),
+    "sh-extended": histogram("extended"),
+    "sh-tuned": histogram("tuned"),
+    "sh-original": OriginalHistogram(4.0),
+    "pem": PrefixExtending(4.0),
+    "treehist": TreeHistogram(4.0),
+    "rappor": Rappor(4.0),
+}
+
+
+def test_every_mechanism_of_the_library_is_among_these() -> None:
+    assert set(MADE) == set(MECHANISMS)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_width_is_the_one_that_servers_open_buckets_with(name: str) -> None:
+    learner = open_bucket(Profile("test", "", name, 8.0, 10), NANP, 100_000, derive("seed"))
+    assert learner is not None
+    mechanism = learner.mechanism
+    assert mechanism.item_bits == terms.item_bits(name, NANP)
+    terms.require(from_plain(to_plain(mechanism)), name, NANP, derive("public"))
+    for number in (LOWEST, HIGHEST):
+        assert item_of(number, name) >> terms.item_bits(name, NANP) == 0
+
+
+def a_round(number: str, mechanism: str, parameters: dict[str, Any]) -> tuple[Outcome, Phone]:
+    """One phone that this number has called, and a server that sends these parameters."""
+    now = [START]
+    service = FakeService(lambda: now[0], mechanism=mechanism, parameters=parameters)
+    phone = Phone(Store.in_memory(), FakeServer(service), coins=seeded(b"terms"), clock=lambda: now[0])
+    phone.ingest([Call(number, START, CallKind.MISSED)])
+    assert phone.report(hurry=True).action == "announced"
+    now[0] += DAY // 2
+    return phone.report(hurry=True), phone
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_another_width_is_refused_for_every_number_alike_and_in_words(name: str) -> None:
+    right = terms.item_bits(name, NANP)
+    for width in WIDTHS:
+        parameters = to_plain(MADE[name]) | {"item_bits": width}
+        found = [a_round(number, name, parameters) for number in NUMBERS]
+        assert len({outcome for outcome, _ in found}) == 1
+        outcome = found[0][0]
+        assert outcome.action == ("sent" if width == right else "skipped")
+        if outcome.action == "skipped":
+            assert "the server's parameters do not hold (item_bits must be" in outcome.words
+        assert {len(ledger.spends(phone.store)) for _, phone in found} == {int(width == right)}
+        for _, phone in found:
+            phone.store.close()
+
+
+def test_another_width_of_the_counting_part_is_refused_too() -> None:
+    plain = to_plain(MADE["sh-basic"])
+    plain["oracle"] = plain["oracle"] | {"item_bits": 22}
+    assert {a_round(number, "sh-basic", plain)[0].action for number in NUMBERS} == {"skipped"}
+
+
+@pytest.mark.parametrize("announced", MECHANISMS)
+def test_another_mechanism_than_the_rounds_is_refused_for_every_number_alike(announced: str) -> None:
+    for name, mechanism in MADE.items():
+        found = {a_round(number, announced, to_plain(mechanism))[0] for number in (NUMBERS[0], NUMBERS[-1])}
+        (outcome,) = found
+        assert outcome.action == ("sent" if name == announced else "skipped")
+        if name != announced:
+            assert f"mechanism must be the one that the round announced, {announced}" in outcome.words
+
+
+def test_odds_that_cannot_be_are_found_out_before_the_number_is_used() -> None:
+    mechanism = Subspace(1e-60, 7)  # e^ε, rounded down, is below one: no weights out of 2⁶⁴ hold that
+    with pytest.raises(InvalidParameter):
+        terms.require(mechanism, "subspace", NANP, derive("public"))
+    assert {a_round(number, "subspace", to_plain(mechanism))[0].action for number in NUMBERS} == {"skipped"}
+
+
+POWERS = st.integers(0, 9).map(lambda power: 1 << power)
+WHOLE = st.integers(0, 34)
+CHANGES: dict[str, st.SearchStrategy[Any]] = {
+    "epsilon": st.floats(1e-70, 45) | st.integers(-1, 41),
+    "bits": WHOLE | POWERS,
+    "item_bits": st.integers(20, 36),
+    "start": WHOLE,
+    "step": WHOLE,
+    "size": st.integers(0, 1 << 25),
+    "rounds": st.integers(0, 5),
+    "channels": POWERS,
+    "rows": POWERS | WHOLE,
+    "columns": POWERS,
+    "functions": st.integers(0, 17),
+    "cohorts": st.integers(0, 300),
+    "round_epsilon": st.floats(0, 50) | st.sampled_from(["1/3", "40", "1e400", "-1", "1/0"]),
+    "seed": st.binary(min_size=31, max_size=33).map(bytes.hex),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_passes_makes_a_report_of_the_lowest_and_the_highest_number(name: str, data: st.DataObject) -> None:
+    plain = to_plain(MADE[name])
+    fields = data.draw(st.sets(st.sampled_from(sorted(set(plain) & set(CHANGES))), max_size=3))
+    plain |= {field: data.draw(CHANGES[field]) for field in sorted(fields)}
+    public, coins = derive("public", data.draw(st.binary(max_size=2))), seeded(data.draw(st.binary(max_size=2)))
+    try:
+        mechanism = from_plain(plain)
+        terms.require(mechanism, name, NANP, public)
+    except InvalidParameter:
+        return  # before any number was looked at: for all of them alike
+    sizes = {len(mechanism.privatise(item_of(number, name), public, coins)) for number in (LOWEST, HIGHEST)}
+    assert sizes == {2 + mechanism.body_bytes}
+
+
+def test_a_number_with_a_huge_exponent_costs_the_phone_no_time() -> None:
+    began = time.process_time()
+    for text in ("1e500000", "1E-500000"):
+        with pytest.raises(InvalidParameter):
+            from_plain(to_plain(MADE["sh-basic"]) | {"round_epsilon": text})
+    assert time.process_time() - began < 1  # digit by digit it would be seven seconds, and hours for a longer one
