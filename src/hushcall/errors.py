@@ -116,7 +116,7 @@ class MissingExtra(HushcallError):
 
     def __init__(self, part: str, extra: str) -> None:
         self.part, self.extra = part, extra
-        super().__init__(f"{part} needs more packages: pip install 'hushcall[{extra}]'")
+        super().__init__(f"{part} needs more packages: pip install 'hushcall[{extra}]' (in a clone: '.[{extra}]')")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive the way back from a worker process."""

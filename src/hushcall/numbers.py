@@ -11,6 +11,7 @@ hushcall.errors.InvalidNumber: number must be a dialable phone number, got 'not 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,8 @@ import phonenumbers
 
 from hushcall.errors import InvalidNumber
 from hushcall.privacy.coins import ByteSource, read, uniform, words
+
+_ABROAD = re.compile(r"^\s*00(?=[ ./()-]*[1-9])")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,9 +96,12 @@ class NumberingPlan:
         return Number(self.country_code, area, suffix, self.suffix_digits)
 
     def parse(self, text: str) -> Number:
-        """Read a number in any usual notation; hidden, short, foreign and impossible ones are errors."""
+        """Read a number in any usual notation; hidden, short, foreign and impossible ones are errors.
+
+        ``00`` in front is what most of the world dials for ``+``, and what a router over there writes into its log.
+        """
         try:
-            parsed = phonenumbers.parse(text, self.region)
+            parsed = phonenumbers.parse(_ABROAD.sub("+", text), self.region)
         except (phonenumbers.NumberParseException, TypeError, AttributeError):
             raise InvalidNumber("number", "be a dialable phone number", text) from None
         digits = phonenumbers.national_significant_number(parsed)

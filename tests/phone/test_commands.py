@@ -18,11 +18,12 @@ from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.blocklist import iso
 from hushcall.cli import main
-from hushcall.errors import Refused, Unreachable
+from hushcall.errors import Refused, Unreachable, UntrustedList
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
 from hushcall.phone.client import HttpServer
 from hushcall.phone.lock import locked
+from hushcall.phone.phone import Phone
 from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import LISTS, Store
 
@@ -314,10 +315,64 @@ def test_another_server_gets_no_trust_from_the_old_one(run: Run, home: Path) -> 
         assert run("check", BLOCKED).out.startswith("allow: there is no list yet")
 
 
+ROOT = '{"signed": {"_type": "root"}}'
+
+
+def test_settings_change_without_naming_the_server_again(run: Run, home: Path) -> None:
+    assert home.exists()
+    said = run("init", "--rounds-per-day", 3)
+    assert said.code == 0
+    assert "Settings changed" in said.out
+    assert "rounds_per_day 3" in said.out
+
+
+def test_the_first_time_a_server_is_needed(run: Run) -> None:
+    said = run("init", "--max-epsilon", 2)
+    assert (said.code, "--server must be given the first time" in said.err) == (2, True)
+
+
+def test_a_token_of_the_operator_is_taken_without_enrolling(run: Run, url: str, tmp_path: Path) -> None:
+    token = "hcd_" + "ab" * 32
+    said = run("init", "--server", url, "--token", token, "--json")
+    assert said.code == 0
+    assert settings_of(tmp_path / "home")["token"] == token
+    assert "--token must be a device's token" in run("init", "--server", url, "--token", "secret").err
+
+
+def test_a_file_that_is_no_root_is_refused_before_anything_is_enrolled(run: Run, url: str, tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("a server's log")
+    assert "root must be the operator's root.json" in run("init", "--server", url, "--root", tmp_path / "log.txt").err
+    assert not (tmp_path / "home").exists()
+
+
+def test_numbers_as_a_router_abroad_writes_them_count(run: Run, home: Path, tmp_path: Path) -> None:
+    assert home.exists()
+    log = tmp_path / "calls.csv"
+    day = time.strftime("%d.%m.%y", time.gmtime(time.time() - 86_400))
+    head = "sep=;\nTyp;Datum;Name;Rufnummer;Landes-/Ortsnetzbereich;Nebenstelle;Eigene Rufnummer;Dauer\n"
+    log.write_text(f"{head}2;{day} 10:11;;0012025550143;USA;;5550100;0:00\n", encoding="utf-8")
+    said = run("ingest", log, "--zone", "Europe/Berlin", "--json")
+    assert (said.json["logs"][0]["strangers"], said.json["logs"][0]["foreign"]) == (1, 0), said.out
+    assert "not on the list" in run("check", "0012025550143").out
+
+
+def test_status_remembers_a_sync_that_was_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home.exists()
+
+    def refuse(*_: object) -> None:
+        raise UntrustedList("it is older than the one that this phone has seen")
+
+    monkeypatch.setattr(Phone, "sync", refuse)
+    assert run("sync").code == 2
+    said = run("status")
+    assert "The last sync was refused" in said.text
+    assert "ask the operator" in said.text
+
+
 @pytest.fixture
 def pinned(run: Run, home: Path, url: str, tmp_path: Path) -> Path:
     """The home of a phone that was given its operator's root."""
-    (tmp_path / "root.json").write_text("the root")
+    (tmp_path / "root.json").write_text(ROOT)
     assert run("init", "--server", url, "--root", tmp_path / "root.json").code == 0
     return home
 
@@ -344,7 +399,7 @@ def test_a_crash_while_the_server_changes_leaves_the_old_one_with_what_was_pinne
         patched.setattr(Store, "put", crash)
         assert run("init", "--server", other).code != 0
     assert settings_of(pinned) == before
-    assert before["root"] == "the root"
+    assert before["root"] == ROOT
     assert (pinned / LISTS / "list.jsonl").exists()  # the root that a first sync pins lies beside it
 
 

@@ -260,7 +260,7 @@ def _table(title: str, rows: Any, json: bool) -> None:
         return
     table = Table(title=title)
     for column in plain[0]:
-        table.add_column(column.replace("_", " "))
+        table.add_column(column.replace("_", " "), no_wrap=column in ("id", "number"))
     for row in plain:
         table.add_row(*(_cell(column, value) for column, value in row.items()))
     show.console.print(table)

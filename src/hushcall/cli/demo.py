@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -57,6 +58,7 @@ def demo(
         raise InvalidParameter("report", "be a file in a folder that can be written to", str(report))
     done: list[Day] = []
     watched = sys.stdout.isatty() and not json
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it, nothing is left behind
     try:
         with _screen(plan, live=watched, silent=json) as screen, lab.Stage(plan, _free(port), screen.note) as stage:
             screen.stage = stage
@@ -104,7 +106,7 @@ def summary(plan: Plan, days: list[Day], fates: list[Fate]) -> str:
     wrong = sorted({name for d in days for name in d.wrong})
     return (
         f"{len(listed)} of {len(spammers)} spammers were listed, {same_day} of them on the evening of their first day"
-        f"{', never: ' + ', '.join(never) if never else ''}. From the second day on {blocked:,} of {spam:,} spam calls "
+        f"{'; never: ' + ', '.join(never) if never else ''}. From the second day on {blocked:,} of {spam:,} spam calls "
         f"({blocked / spam if spam else 0:.0%}) were blocked, and {stopped:,} of {others:,} other calls. "
         f"Wrongly listed for a while: {', '.join(wrong) or 'nobody'}. "
         f"Every report cost ε = 4 and said nothing for sure about any call; the phone that spent most spent "
@@ -167,7 +169,7 @@ def _screen(plan: Plan, *, live: bool, silent: bool) -> Iterator[_Screen]:
         yield _Screen(plan, shown, silent)
 
 
-COLUMNS = ("day", "reports", "buckets run, skipped", "found", "missed", "wrong", "spam calls blocked", "ε a phone")
+COLUMNS = ("day", "reports", "run/skip", "found", "missed", "wrong", "spam calls blocked", "ε")
 
 
 def _table(plan: Plan, days: list[Day]) -> Table:
@@ -184,7 +186,7 @@ def _cells(day: Day) -> tuple[str, ...]:
     return (
         str(day.day),
         f"{day.reports:,}",
-        f"{day.buckets_run}, {day.buckets_skipped}",
+        f"{day.buckets_run}/{day.buckets_skipped}",
         str(len(day.found)),
         str(len(day.missed)),
         str(len(day.wrong)),
@@ -204,7 +206,7 @@ def _events(day: Day) -> list[str]:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    widths = (3, 9, 22, 7, 8, 7, 22, 11)
+    widths = (3, 9, 10, 7, 8, 7, 22, 6)
     return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.phone_home import Home, folder_of
 from hushcall.errors import InvalidData, InvalidParameter
 
 STANDARD = "-"
@@ -23,6 +24,7 @@ def export(
         typer.Option("--list", metavar="FILE|-", help="A blocklist.jsonl; - is standard input. Default: the phone's."),
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write; - is standard output.")] = STANDARD,
+    home: Home = None,
     names: Annotated[bool, typer.Option("--names", help="List the apps, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout (with --names or a file).")] = False,
 ) -> None:
@@ -49,7 +51,7 @@ def export(
     if json and out == STANDARD:
         raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
     writer = writer_named(to)
-    blocklist = Blocklist.from_bytes(_synced() if source is None else _read(source))
+    blocklist = Blocklist.from_bytes(_synced(home) if source is None else _read(source))
     data = writer.write(blocklist)
     if out == STANDARD:
         sys.stdout.buffer.write(data)
@@ -81,12 +83,12 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise InvalidData("--out", f"be a file that can be written ({error.strerror})", str(path)) from None
 
 
-def _synced() -> bytes:
+def _synced(home: Path | None) -> bytes:
     """The list that this phone fetched and verified last."""
     from hushcall.phone.lookup import LIST_FILE  # noqa: PLC0415
-    from hushcall.phone.store import LISTS, default_home  # noqa: PLC0415
+    from hushcall.phone.store import LISTS  # noqa: PLC0415
 
-    path = default_home() / LISTS / LIST_FILE
+    path = folder_of(home) / LISTS / LIST_FILE
     if not path.exists():
         raise InvalidParameter("--list", "name a blocklist.jsonl, or be -, where no phone has synced", str(path))
     return _read(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 import sys
 import time
 from dataclasses import asdict
@@ -12,7 +13,7 @@ import typer
 
 from hushcall.cli import phone_agi, phone_calls, phone_show, show
 from hushcall.cli.phone_home import LOCK_PATIENCE, Home, Json, folder_of, is_set_up, opened, phone_of
-from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
+from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, UntrustedList
 
 if TYPE_CHECKING:
     from hushcall.phone.ledger import Limits
@@ -27,8 +28,11 @@ LONGEST_NAP = 900
 
 
 def init(
-    server: Annotated[str, typer.Option(help="The server's address, like https://calls.example.org.")],
+    server: Annotated[
+        str | None, typer.Option(help="The server's address, like https://calls.example.org. Needed the first time.")
+    ] = None,
     invite: Annotated[str, typer.Option(help="An invite code, where the server asks for one.")] = "",
+    token: Annotated[str, typer.Option(help="A device's token from the operator, instead of enrolling.")] = "",
     root: Annotated[
         Path | None, typer.Option(help="The operator's root.json, got in a trusted way. Default: trust on first sync.")
     ] = None,
@@ -52,16 +56,18 @@ def init(
 
       hushcall phone init --server https://calls.example.org --invite CODE --root root.json
 
-      hushcall phone init --server https://calls.example.org --max-epsilon 2 --cap-window 14
+      hushcall phone init --max-epsilon 2 --cap-window 14
     """
-    from hushcall.phone.client import HttpServer, checked_url  # noqa: PLC0415
+    from hushcall.phone.client import Enrolment, HttpServer, checked_url  # noqa: PLC0415
     from hushcall.phone.lock import locked  # noqa: PLC0415
     from hushcall.phone.moving import drop_stale_list, move_to  # noqa: PLC0415
     from hushcall.phone.screening import save_policy  # noqa: PLC0415
     from hushcall.phone.store import Store  # noqa: PLC0415
 
-    url = checked_url(server)
     pinned = _root(root)
+    if server is None and not is_set_up(home):
+        raise InvalidParameter("--server", "be given the first time", None)
+    url = checked_url(server) if server is not None else ""
     store = Store.open(folder_of(home))
     try:
         with locked(folder_of(home), LOCK_PATIENCE):
@@ -73,9 +79,10 @@ def init(
                 int(store.get("block_days", "2")) if block_days is None else block_days,
             )
             before = store.get("server")
-            new = before != url or not store.get("token")
+            url = url or checked_url(before)
+            new = before != url or not store.get("token") or bool(token)
             if new:
-                enrolled = HttpServer(url).enrol(invite)
+                enrolled = Enrolment(0, _token(token)) if token else HttpServer(url).enrol(invite)
                 move_to(store, url, enrolled.token, enrolled.device, pinned)
             elif pinned:
                 store.put("root", pinned)
@@ -86,9 +93,11 @@ def init(
     if json:
         show.print_json(result | {"limits": _plain(limits)})
         return
-    show.console.print(
-        f"{'Enrolled' if new else 'Already enrolled, settings kept or changed'}: device {result['device']} at {url}."
-    )
+    device = f"device {result['device']}" if result["device"] else "with the operator's token"
+    show.console.print(f"{'Enrolled' if new else 'Settings changed'}: {device} at {url}.")
+    if not new:
+        words = ", ".join(f"{name} {value}" for name, value in _plain(limits).items())
+        show.console.print(f"In force: {words}", markup=False, soft_wrap=True)
     if before and before != url:
         show.console.print(f"The list of {before} was removed; what was spent stays in the ledger.")
     if url.startswith("http://"):
@@ -139,7 +148,12 @@ def sync(home: Home = None, json: Json = False) -> None:
     from hushcall.phone.lock import locked  # noqa: PLC0415
 
     with opened(home) as store, show.progress("fetching the list"), locked(folder_of(home), LOCK_PATIENCE):
-        result = phone_of(store).sync()
+        try:
+            result = phone_of(store).sync()
+        except UntrustedList as error:
+            store.put("sync.trouble", str(error))  # for status: the old list stays, and that may matter
+            raise
+        store.put("sync.trouble", "")
     expires = iso(int(result.expires.timestamp()))
     if json:
         show.print_json({**asdict(result), "expires": expires})
@@ -232,9 +246,18 @@ def _root(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise InvalidData("root", "be the operator's root.json", str(path)) from None
+        text = path.read_text(encoding="utf-8")
+        if jsonlib.loads(text)["signed"]["_type"] == "root":
+            return text
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise InvalidData("root", "be the operator's root.json", str(path))
+
+
+def _token(given: str) -> str:
+    if not (given.startswith("hcd_") and given.isascii() and given.isprintable() and len(given) <= 200):
+        raise InvalidParameter("--token", "be a device's token: hcd_ and 64 digits", "something else")
+    return given
 
 
 def _limits(

@@ -101,7 +101,7 @@ def campaigns(plan: Plan) -> list[Campaign]:
         one("tax office", REGION[0], 12, 0.08),
         one("holiday prize", TOLL_FREE[1], 13, 0.06, 1, 3),
         one("bank alert", REGION[6], 14, 0.06, 1, 4),
-        one("bank alert, moved on", REGION[6], 15, 0.06, 5),
+        one("bank alert (moved)", REGION[6], 15, 0.06, 5),
         one("debt relief", REGION[2], 16, 0.05),
         one("parcel fee", REGION[3], 17, 0.05, 3, 7),
         one("crypto tip", TOLL_FREE[2], 18, 0.05, 4),
@@ -187,7 +187,7 @@ class Demo:
             if not one.spam and one.name not in self._appealed and self.lists and _entry(self.lists[-1], one.number):
                 self._appealed.add(one.name)
                 self._ask("appeals", one.number, "parents need these calls", one.name)
-                events.append(f"{one.name} appeals, and leaves the list at once")
+                events.append(f"{one.name} appeals in the morning, and leaves the list at once")
                 self._sync(again=True)
         return events
 

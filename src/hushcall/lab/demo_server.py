@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any
@@ -59,7 +61,8 @@ def server(settings: Any, port: int, clock: SharedClock, seed: int) -> Iterator[
     process = context.Process(
         target=_serve, args=(settings.model_dump_json(), port, clock, seed, theirs), name="server", daemon=False
     )
-    process.start()
+    with _deaf_to_ctrl_c():  # the terminal sends it to everybody; who ends the server is the demo
+        process.start()
     theirs.close()
     try:
         token = _token(process, ours)
@@ -70,6 +73,19 @@ def server(settings: Any, port: int, clock: SharedClock, seed: int) -> Iterator[
         if process.is_alive():
             process.kill()
             process.join()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """What is started meanwhile ignores Ctrl-C, from its first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _token(process: Any, pipe: Any) -> str:
@@ -106,4 +122,6 @@ def _serve(given: str, port: int, clock: SharedClock, seed: int, pipe: Any) -> N
         pipe.send(token)  # only now does it listen
 
     listening.startup = started  # type: ignore[method-assign]
+    listening.capture_signals = nullcontext  # type: ignore[assignment]  # it would listen to Ctrl-C again
+    signal.signal(signal.SIGTERM, lambda *_: setattr(listening, "should_exit", True))
     listening.run()

@@ -111,4 +111,7 @@ def _list(phone: Phone, now: int) -> Finding:
     words = f"version {loaded.version}, {len(loaded):,} {'number' if len(loaded) == 1 else 'numbers'}."
     if loaded.expires is not None and loaded.expired(now):
         return Finding("list", False, f"{words} It expired on {iso(loaded.expires)}.", "Run: hushcall phone sync")
+    if trouble := phone.store.get("sync.trouble"):
+        todo = "This list still works. Sync again in a day or two; if it stays so, ask the operator."
+        return Finding("list", False, f"{words} The last sync was refused: {trouble}", todo)
     return Finding("list", True, words)

@@ -136,7 +136,8 @@ class _Visit:
         """Step 1."""
         phone, info, now = self.phone, self.info, self.now
         if info.state != ANNOUNCING:
-            return self._outcome("idle", f"Round {info.round} is {info.state}: too late to join.", info.closes)
+            late = "" if info.state == "held" else ": too late to join"
+            return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         limits = phone.limits
         if info.plan != phone.plan.name:
             return self._outcome(

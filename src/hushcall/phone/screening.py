@@ -58,7 +58,7 @@ class Screen:
         """Judge a caller. Where the owner's policy is to warn, nothing is blocked."""
         number = raw if isinstance(raw, Number) else self.parse(raw)
         if number is None:
-            return Verdict(Action.ALLOW, f"not a number of plan {self.plan.name}")
+            return Verdict(Action.ALLOW, f"not a number that a list could hold (plan {self.plan.name})")
         loaded = self._loaded  # once: a refresh in another thread may take it away
         if loaded is None:
             if self._policy.knows(str(number)):

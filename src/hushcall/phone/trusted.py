@@ -15,6 +15,7 @@ from pathlib import Path
 
 import urllib3
 from tuf.api.exceptions import (
+    BadVersionNumberError,
     DownloadError,
     DownloadHTTPError,
     DownloadLengthMismatchError,
@@ -110,6 +111,11 @@ def our_errors() -> Iterator[None]:
     except ExpiredMetadataError as error:
         causes = "its operator is late, somebody holds news back, or this phone's clock is wrong"
         raise UntrustedList(f"{error}: {causes}"[:300]) from error
+    except BadVersionNumberError as error:
+        causes = (
+            "the server was set back to an older state (a restored backup heals by itself), or somebody replays one"
+        )
+        raise UntrustedList(f"it is older than the one that this phone has seen: {causes}") from error
     except RepositoryError as error:
         raise UntrustedList(f"{error}"[:200] or type(error).__name__) from error
     except DownloadLengthMismatchError as error:

@@ -52,7 +52,8 @@ class Devices:
                 code = (table.code_hash == token_hash(invite)) & (table.uses_left > 0)
                 used = connection.execute(sa.update(schema.invites).where(code).values(uses_left=table.uses_left - 1))
                 if used.rowcount != 1:
-                    raise Problem("enrolment-closed", "This invite code is unknown or used up.")
+                    said = "This invite code is unknown or used up." if invite else "There is no invite code."
+                    raise Problem("enrolment-closed", said)
             device = self._number()
             row = {"id": device, "token_hash": token_hash(token), "enrolled": now}
             connection.execute(sa.insert(schema.devices).values(**row))

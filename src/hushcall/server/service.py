@@ -110,7 +110,7 @@ def open_service(
     fault: Callable[[str], None] | None = None,
 ) -> Service:
     """Open the service over its data, which is made if it is not there: database, keys, first signed metadata."""
-    settings.data.mkdir(parents=True, exist_ok=True)
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # tokens are hashed, yet: nobody else's business
     store = open_store(url=settings.url) if fault is None else open_store(url=settings.url, fault=fault)
     ensure_repository(store, settings, int(clock()))
     return Service(settings, store, coins, clock)

@@ -193,6 +193,8 @@ def load_settings(file: Path | None = None, **changes: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
+        if first["type"] == "extra_forbidden":
+            raise InvalidParameter("settings", "hold names that exist ('hushcall config example')", name) from None
         raise InvalidParameter(name, f"be valid ({first['msg'].lower()})", first.get("input")) from None
 
 

@@ -207,7 +207,7 @@ def make_engine(url: str) -> Engine:
         raise InvalidParameter("database", "be SQLite or PostgreSQL", parsed.get_backend_name())
     if parsed.database and parsed.database != ":memory:":
         folder = Path(parsed.database).parent
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise InvalidParameter("data", "be a folder that can be written to", str(folder))
     engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})

@@ -44,7 +44,7 @@ def detect(head: bytes, filename: str = "") -> Reader:
     if len(claims) > 1:
         claims = [reader for reader in claims if reader in named]
     if len(claims) != 1:
-        rule = f"be in a known format; say which if it is one of {', '.join(READERS)}"
+        rule = f"be in a known format; --format says which if it is one of {', '.join(READERS)}"
         raise InvalidData("call log", rule, filename.replace("\\", "/").rpartition("/")[2] or "an unknown one")
     return claims[0]
 
