@@ -25,7 +25,8 @@ from hushcall.server.pages.rendering import etag_of, render
 from hushcall.server.schema import buckets
 from hushcall.server.service import Service
 
-LIVE_SECONDS = 1.0
+LIVE_SECONDS = 2.0
+"""How old a live part may be: as long as a viewer waits between two looks, so that fifty cost what one does."""
 SLOW_SECONDS = 30.0
 
 
