@@ -186,7 +186,8 @@ def intake(
     table = Table(title=f"{reports:,} reports, each durable before its answer, {connections} connections, one core")
     columns = ("database", "a second", "p50 ms", "p99 ms", "p99 at 70 %", "bare route", "share of it", "watched")
     for column in columns:
-        table.add_column(column, justify="left" if column == "database" else "right")
+        first = column == "database"
+        table.add_column(column, justify="left" if first else "right", no_wrap=first)
     for row in rows:
         latency = (f"{row[name]:.1f}" for name in ("p50_ms", "p99_ms", "steady_p99_ms"))
         shares = (f"{row['bare_per_second']:,.0f}", f"{row['share_of_bare']:.0%}", f"{row['share_while_watched']:.0%}")
