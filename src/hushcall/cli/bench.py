@@ -184,7 +184,7 @@ def intake(
         show.print_json({"runs": rows})
         return
     table = Table(title=f"{reports:,} reports, each durable before its answer, {connections} connections, one core")
-    columns = ("database", "a second", "p50 ms", "p99 ms", "p99 at 70 %", "bare route", "share of it", "watched")
+    columns = ("database", "a second", "p50 ms", "p99 ms", "p99 at 70 %", "bare route", "share of it", "viewed")
     for column in columns:
         first = column == "database"
         table.add_column(column, justify="left" if first else "right", no_wrap=first)
@@ -193,6 +193,6 @@ def intake(
         shares = (f"{row['bare_per_second']:,.0f}", f"{row['share_of_bare']:.0%}", f"{row['share_while_watched']:.0%}")
         table.add_row(row["database"], f"{row['per_second']:,.0f}", *latency, *shares)
     show.console.print(table)
-    show.console.print(f"Watched: what is left of it while {rows[0]['viewers']} dashboards are open.")
+    show.console.print(f"Viewed: what is left of it while {rows[0]['viewers']} dashboards are open.")
     if not url:
         show.console.print("PostgreSQL was not measured: give an empty database with --database.")
