@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tests.server.serving import SPAM, Village
 
 from hushcall.numbers import NANP
-from hushcall.server import rounds, schema
+from hushcall.server import schema, standing
 from hushcall.server.committing import GroupCommit
 from hushcall.server.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
@@ -193,7 +193,7 @@ def test_announcements_that_race_with_the_decision_are_counted_or_refused(villag
     taken = answers.count("201")
     assert 30 <= taken == answers.index("wrong-phase") if "wrong-phase" in answers else taken == 300
     assert set(answers) <= {"201", "wrong-phase"}
-    found = rounds.status(service.store)
+    found = standing.status(service.store)
     (bucket,) = service.store.rows(sa.select(schema.buckets.c.users))
     assert (found["announced"], bucket.users, count(service, schema.announcements)) == (taken, taken, taken)
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, SPAM, Clock, Handset, bearer, honest_report, operator_token, serving
 
-from hushcall.server import metrics, rounds, schema
+from hushcall.server import metrics, schema, standing
 from hushcall.server.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import MEDIA_TYPE, PROBLEMS, URN, Problem
 from hushcall.server.routes import phones
@@ -422,7 +422,7 @@ def a_route_that_fails(stage: Stage) -> httpx.Response:
     def fail(*_: object) -> None:
         raise RuntimeError(f"x12345 {SPAM}")
 
-    stage.patch.setattr(rounds, "document", fail)
+    stage.patch.setattr(standing, "document", fail)
     return stage.client.get("/v1/rounds/current", headers={"x-trace": "x12345"})
 
 
@@ -513,7 +513,7 @@ def test_the_same_report_again_is_no_error_in_any_later_phase(stage: Stage) -> N
     assert phone.report(ticket.upper(), body).status_code == 200
     stage.service.rounds.close(1)
     assert phone.report(ticket, body).status_code == 200
-    assert rounds.status(stage.service.store)["reports"] == 1
+    assert standing.status(stage.service.store)["reports"] == 1
 
 
 def test_the_same_announcement_again_gives_the_same_ticket_in_any_later_phase(stage: Stage) -> None:
@@ -531,7 +531,7 @@ def test_half_a_report_is_neither_stored_nor_held_against_the_device(stage: Stag
     route = "/v1/rounds/{number}/reports/{ticket}"
     head = f"PUT /v1/rounds/1/reports/{ticket} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {phone.token}\r\n"
     hang_up(stage.client, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1], route)
-    found = rounds.status(stage.service.store)
+    found = standing.status(stage.service.store)
     assert (found["reports"], found["refused"]) == (0, {})
     assert phone.report(ticket, body).status_code == 201
 
@@ -561,9 +561,9 @@ def finished(route: str) -> float:
 def test_a_stranger_cannot_have_a_round_held(stage: Stage) -> None:
     for _ in range(5):
         assert Handset(stage.client, NOBODY).announce().status_code == 401
-    assert rounds.status(stage.service.store)["refused"] == {}
+    assert standing.status(stage.service.store)["refused"] == {}
     assert stage.phone().announce(999).status_code == 422
-    assert rounds.status(stage.service.store)["refused"] == {"wrong-bucket": 1}
+    assert standing.status(stage.service.store)["refused"] == {"wrong-bucket": 1}
 
 
 def test_a_problem_in_the_description_is_the_one_on_the_wire(stage: Stage) -> None:

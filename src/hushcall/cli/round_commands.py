@@ -77,7 +77,7 @@ def advance(
 
 
 def _show_progress(service: Any, bar: Any) -> None:
-    from hushcall.server.rounds import status as status_of  # noqa: PLC0415
+    from hushcall.server.standing import status as status_of  # noqa: PLC0415
 
     found = status_of(service.store)
     show.step(bar, "decode", found["parts_decoded"], found["parts"] or 1)
@@ -151,7 +151,7 @@ def _newest(service: Any) -> int:
 
 
 def _say(service: Any, number: int | None, json: bool) -> None:
-    from hushcall.server.rounds import status as status_of  # noqa: PLC0415
+    from hushcall.server.standing import status as status_of  # noqa: PLC0415
 
     if number is None and service.rounds.newest() is None:
         if json:

@@ -33,11 +33,11 @@ from hushcall.report import parameters
 from hushcall.report.hashing import derive
 from hushcall.server import schema
 from hushcall.server.intake import Announce, Answer, Intake
-from hushcall.server.rounds import document
 from hushcall.server.running import free_port
 from hushcall.server.service import Service, open_service
 from hushcall.server.sessions import COOKIE, Sessions, secret_of
 from hushcall.server.settings import load_settings
+from hushcall.server.standing import document, status
 from hushcall.server.tokens import token_hash
 
 HOST = "127.0.0.1"
@@ -121,7 +121,7 @@ def measure(url: str | None, reports: int, connections: int, progress: Progress,
             progress("uploads, at 70 % of that", BLOCKS, BLOCKS + 1)
             steady = _Runs()
             steady.add(_drive(port, requests[2 * BLOCKS * size :], connections, 0.7 * fast.per_second, load_core))
-        stored = _stored(service)
+        stored = int(status(service.store)["reports"])
         service.close()
     return {
         "database": "postgresql" if url else "sqlite",
@@ -224,12 +224,6 @@ def _viewers(port: int, page: bytes, viewers: int, core: int | None) -> Iterator
     finally:
         process.kill()
         process.wait()
-
-
-def _stored(service: Service) -> int:
-    from hushcall.server.rounds import status  # noqa: PLC0415
-
-    return int(status(service.store)["reports"])
 
 
 def _drive(port: int, requests: list[bytes], connections: int, rate: float, core: int | None) -> dict[str, Any]:

@@ -151,9 +151,9 @@ class Found:
     rows: list[dict[str, Any]]
 
 
-def parts_of(opened: Opened) -> int:
+def parts_of(mechanism: str) -> int:
     """In how many parts a bucket is decoded."""
-    return AREA_PARTS if opened.mechanism["mechanism"] == "whole-number" else 1
+    return AREA_PARTS if mechanism == "whole-number" else 1
 
 
 def decode(job: Job) -> Found:
@@ -206,7 +206,7 @@ def decode_round(
 def _jobs(store: Store, number: int, done: set[tuple[int, int]]) -> Iterator[Job]:
     table = schema.tallies.c
     for opened in opened_buckets(store, number):
-        left = [part for part in range(parts_of(opened)) if (opened.bucket, part) not in done]
+        left = [part for part in range(parts_of(opened.profile.mechanism)) if (opened.bucket, part) not in done]
         if left:
             rows = store.rows(sa.select(table.data).where(table.round == number, table.bucket == opened.bucket))
             if not rows or not rows[0].data:
@@ -222,9 +222,3 @@ def _store(store: Store, number: int, found: Found) -> None:
         store.insert_new(connection, schema.hitters, found.rows, key=("number",))
         row = {"round": number, "bucket": found.bucket, "part": found.part}
         store.insert_new(connection, schema.decodings, [row], key=("bucket", "part"))
-
-
-def progress(store: Store, number: int) -> tuple[int, int]:
-    """(parts decoded, parts in all)."""
-    done = store.rows(sa.select(sa.func.count()).where(schema.decodings.c.round == number))[0][0]
-    return done, sum(parts_of(opened) for opened in opened_buckets(store, number))

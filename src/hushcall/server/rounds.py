@@ -22,14 +22,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.blocklist import iso
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.profiles import Profile
 from hushcall.report import parameters
 from hushcall.report.hashing import SEED_BYTES, derive
-from hushcall.report.mechanism import report_bytes
 from hushcall.server import learning, schema
 from hushcall.server.settings import Settings
 from hushcall.server.store import Store
@@ -281,76 +279,3 @@ def _slot(due: int, now: int, period: int, announce: float) -> tuple[int, int]:
         return opens, period
     left = opens + period - now
     return now, left if 2 * left >= period else left + period
-
-
-def document(store: Store, row: Any) -> dict[str, Any]:
-    """What phones are told about a round: of the buckets, those that run, which means that enough phones are in them.
-
-    A bucket that is not there is skipped.
-    """
-    profile = json.loads(row.profile)
-    decided: dict[str, Any] | None = None
-    if row.state != "announcing":
-        decided = {}
-        for bucket in store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id)):
-            if bucket.runs:  # of the others not even the name: a single phone's area code may be among them
-                plain = json.loads(bucket.parameters)
-                size = report_bytes(parameters.from_plain(plain))
-                decided[str(bucket.bucket)] = {"runs": True, "report_bytes": size, "parameters": plain}
-    return {
-        "round": row.id,
-        "state": row.state,
-        "opens": iso(row.opens),
-        "collects": iso(row.collects),
-        "closes": iso(row.closes),
-        "seed": bytes(row.seed).hex(),
-        "plan": row.plan,
-        "window": row.window,
-        "profile": {key: profile[key] for key in ("name", "mechanism", "epsilon", "tau", "level")},
-        "buckets": decided,
-    }
-
-
-def status(store: Store, number: int | None = None) -> dict[str, Any]:
-    """What an operator is told about a round, with numbers."""
-    query = sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(1)
-    rows = store.rows(query if number is None else query.where(schema.rounds.c.id == number))
-    if not rows:
-        raise InvalidParameter("round", "be one of this server", number)
-    row = rows[0]
-
-    def count(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
-        return int(store.rows(sa.select(sa.func.count()).where(table.c.round == row.id, *conditions))[0][0])
-
-    done, parts = learning.progress(store, row.id)
-    tallied = store.rows(
-        sa.select(sa.func.coalesce(sa.func.sum(schema.tallies.c.count), 0)).where(schema.tallies.c.round == row.id)
-    )[0][0]
-    table = schema.counters.c
-    refused = store.rows(
-        sa.select(table.name, sa.func.sum(table.value))
-        .where(table.round == row.id)
-        .group_by(table.name)
-        .order_by(table.name)
-    )
-    profile = json.loads(row.profile)
-    return {
-        "round": row.id,
-        "state": row.state,
-        "reason": row.reason,
-        "opens": iso(row.opens),
-        "collects": iso(row.collects),
-        "closes": iso(row.closes),
-        "next": iso(row.next),
-        "profile": profile["name"],
-        "mechanism": profile["mechanism"],
-        "epsilon": profile["epsilon"],
-        "announced": row.announced if row.state != "announcing" else count(schema.announcements),
-        "reports": int(tallied) or count(schema.reports),
-        "buckets_run": count(schema.buckets, schema.buckets.c.runs.is_(True)),
-        "buckets_skipped": count(schema.buckets, schema.buckets.c.runs.is_(False)),
-        "parts_decoded": done,
-        "parts": parts,
-        "found": count(schema.hitters),
-        "refused": {row[0]: int(row[1]) for row in refused},
-    }

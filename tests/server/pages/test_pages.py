@@ -31,15 +31,16 @@ from tests.server.pages.seeded import (
 from hushcall.profiles import DEFAULT
 from hushcall.server import appeals, schema
 from hushcall.server.app import make_app
-from hushcall.server.dashboard import Kept, one_round, overview
-from hushcall.server.dashboard_actions import ACTIONS
-from hushcall.server.dashboard_charts import heat_map, nice, participation
-from hushcall.server.dashboard_found import Bucket
-from hushcall.server.dashboard_list import Lists, search
-from hushcall.server.dashboard_plan import plan
-from hushcall.server.dashboard_words import bound, figure, from_now, number, percent, size, span
+from hushcall.server.pages.actions import ACTIONS
+from hushcall.server.pages.charts import heat_map, nice, participation
+from hushcall.server.pages.found import Bucket
+from hushcall.server.pages.listed import Lists, search
+from hushcall.server.pages.overview import Kept, overview
+from hushcall.server.pages.planner import plan
 from hushcall.server.pages.rendering import static_files
+from hushcall.server.pages.words import bound, figure, from_now, number, percent, size, span
 from hushcall.server.problems import PROBLEMS
+from hushcall.server.standing import one_round
 
 Act = Callable[..., Any]
 

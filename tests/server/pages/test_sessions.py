@@ -13,7 +13,7 @@ from tests.server.pages.seeded import NOW, Seeded
 
 from hushcall.server import keys
 from hushcall.server.app import make_app
-from hushcall.server.dashboard_site import Site
+from hushcall.server.pages.site import Site
 from hushcall.server.problems import Problem
 from hushcall.server.routes import phones
 from hushcall.server.routes.pages import LOGINS

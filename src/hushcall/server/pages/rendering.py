@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from hushcall.server.dashboard_words import FILTERS
+from hushcall.server.pages.words import FILTERS
 
 _FOLDER = Path(__file__).parent
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}

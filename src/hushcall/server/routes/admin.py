@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from hushcall.errors import InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP
-from hushcall.server import appeals, listing, rounds, schema
+from hushcall.server import appeals, listing, standing
 from hushcall.server.devices import Admin
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.routes.phones import RoundId, bearer, service_of
@@ -92,7 +91,7 @@ def round_status(request: Request, number: RoundId) -> dict[str, Any]:
 
 def _status(request: Request, number: int) -> dict[str, Any]:
     try:
-        return rounds.status(service_of(request).store, number)
+        return standing.status(service_of(request).store, number)
     except InvalidParameter:
         raise Problem("unknown-round") from None
 
@@ -101,9 +100,7 @@ def _status(request: Request, number: int) -> dict[str, Any]:
 def all_rounds(request: Request) -> dict[str, Any]:
     """The newest thirty."""
     operator(request, "read")
-    store = service_of(request).store
-    newest = store.rows(sa.select(schema.rounds.c.id).order_by(schema.rounds.c.id.desc()).limit(30))
-    return {"rounds": [rounds.status(store, row.id) for row in newest]}
+    return {"rounds": standing.newest_statuses(service_of(request).store, 30)}
 
 
 @router.post("/rounds/advance", openapi_extra=_SECURED, summary="Move rounds on")

@@ -15,17 +15,18 @@ from starlette.responses import RedirectResponse, Response
 
 from hushcall.errors import InvalidNumber
 from hushcall.numbers import NANP
-from hushcall.server import appeals, dashboard_charts, dashboard_found
-from hushcall.server.dashboard import one_round
-from hushcall.server.dashboard_actions import ACTIONS, FLASHES, checked, perform
-from hushcall.server.dashboard_docs import groups
-from hushcall.server.dashboard_list import Slice, search
-from hushcall.server.dashboard_plan import MECHANISMS, Plan, plan
-from hushcall.server.dashboard_site import Part, Site
+from hushcall.server import appeals
+from hushcall.server.pages import charts, found
+from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
+from hushcall.server.pages.api import groups
+from hushcall.server.pages.listed import Slice, search
+from hushcall.server.pages.planner import MECHANISMS, Plan, plan
 from hushcall.server.pages.rendering import render, static_files
+from hushcall.server.pages.site import Part, Site
 from hushcall.server.problems import PROBLEMS, Problem
 from hushcall.server.routes.phones import RateLimit, RoundId, service_of
 from hushcall.server.sessions import COOKIE, HOURS, Session, from_here, safe_path
+from hushcall.server.standing import one_round
 
 router = APIRouter(include_in_schema=False)
 FLASH = "hushcall_flash"
@@ -167,8 +168,8 @@ def number_page(request: Request, number: str) -> Response:
         text = str(NANP.parse(number[:40]))
     except InvalidNumber:
         return _refused(request, session, Problem("malformed-number"))
-    told = dashboard_found.story(site.service.store, site.service.settings.list, site.lists.newest(), text)
-    bars = dashboard_charts.sightings([(one.estimate, one.low, one.high) for one in told.seen])
+    told = found.story(site.service.store, site.service.settings.list, site.lists.newest(), text)
+    bars = charts.sightings([(one.estimate, one.low, one.high) for one in told.seen])
     return shown(request, session, "number.html", story=told, bars=bars)
 
 
@@ -182,7 +183,7 @@ def round_page(request: Request, number: RoundId, page: Page = 1) -> Response:
     seen = one_round(store, number)
     if seen is None:
         return _refused(request, session, Problem("unknown-round"))
-    _, found = dashboard_found.buckets(store, number)
+    _, buckets = found.buckets(store, number)
     return shown(
         request,
         session,
@@ -190,9 +191,9 @@ def round_page(request: Request, number: RoundId, page: Page = 1) -> Response:
         round=seen,
         newest=site.service.rounds.newest().id,
         bucket_round=number,
-        buckets=found,
-        map=dashboard_charts.heat_map(found),
-        found=dashboard_found.hitters(store, listing, site.lists.newest(), number, page, 50),
+        buckets=buckets,
+        map=charts.heat_map(buckets),
+        found=found.hitters(store, listing, site.lists.newest(), number, page, 50),
         paged=True,
     )
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hushcall.blocklist import iso
-from hushcall.server import fast_path, rounds
+from hushcall.server import fast_path, standing
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.service import Service
 
@@ -161,7 +161,7 @@ def current(request: Request) -> Response:
     etag = f'W/"{row.id}-{row.state}-{row.closes}"'
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers={"etag": etag})
-    document = {"server_time": iso(service.now), **rounds.document(service.store, row)}
+    document = {"server_time": iso(service.now), **standing.document(service.store, row)}
     return JSONResponse(document, headers={"etag": etag, "cache-control": "no-cache"})
 
 

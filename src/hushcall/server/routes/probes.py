@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hushcall import __version__
 from hushcall.errors import HushcallError
-from hushcall.server import metrics, rounds, schema, signing
+from hushcall.server import metrics, schema, signing, standing
 from hushcall.server.problems import refusals
 from hushcall.server.routes.admin import operator
 from hushcall.server.routes.phones import service_of
@@ -85,7 +85,7 @@ def _gauges(request: Request) -> dict[str, tuple[str, float]]:
         "hushcall_devices": ("Devices enrolled.", store.rows(sa.select(sa.func.count(schema.devices.c.id)))[0][0]),
     }
     if service_of(request).rounds.newest() is not None:
-        status: dict[str, Any] = rounds.status(store)
+        status: dict[str, Any] = standing.status(store)
         for name in ("round", "announced", "reports", "buckets_run", "buckets_skipped", "found"):
             gauges[f"hushcall_round_{name}"] = (f"Of the newest round: {name.replace('_', ' ')}.", status[name])
         for state in ("announcing", "collecting", "closed", "decoded", "published", "held"):

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushcall.server.dashboard import Took
-from hushcall.server.dashboard_found import Bucket
-from hushcall.server.dashboard_words import count, day
+from hushcall.server.pages.found import Bucket
+from hushcall.server.pages.overview import Took
+from hushcall.server.pages.words import count, day
 
 LEVELS = 5
 COLUMNS = 26

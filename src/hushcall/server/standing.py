@@ -1,62 +1,26 @@
-"""What an operator sees first: the tables come in, rounds with their progress and participation leave as plain values.
+"""Where rounds stand: their rows come in; figures for operators and pages, and the document for phones, leave.
 
-A handful of queries, however many rounds and buckets there are, and their answer is kept for a second: fifty open
-pages cost what one costs.
+A handful of queries, however many rounds and buckets there are.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from hushcall.blocklist import iso
+from hushcall.errors import InvalidParameter
 from hushcall.profiles import Profile
+from hushcall.report import parameters
+from hushcall.report.mechanism import report_bytes
 from hushcall.server import schema
-from hushcall.server.learning import AREA_PARTS
+from hushcall.server.learning import parts_of
 from hushcall.server.store import Store
-
-PHASES = ("announcing", "collecting", "closed", "decoded", "published")
-DONE = {
-    "announcing": "announce",
-    "collecting": "report",
-    "closed": "decode",
-    "decoded": "sign",
-    "published": "done",
-}
-"""What happens while a round is in each phase, in a word."""
-HISTORY = 30
-"""How many rounds back participation is shown."""
-SHOWN = 4
-"""How many rounds under way are shown at most."""
-Value = TypeVar("Value")
-
-
-class Kept(Generic[Value]):
-    """A value that is worked out at most once in so many seconds; whoever asks meanwhile gets the last one."""
-
-    def __init__(self, make: Callable[[], Value], seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._make, self._seconds, self._clock = make, seconds, clock
-        self._lock, self._until = Lock(), float("-inf")
-        self._value: Value
-
-    def get(self) -> Value:
-        """The value, at most that old."""
-        with self._lock:  # one works it out, the others wait for it
-            if self._clock() >= self._until:
-                self._value = self._make()
-                self._until = self._clock() + self._seconds
-            return self._value
-
-    def forget(self) -> None:
-        """Work it out anew next time: something was changed."""
-        with self._lock:
-            self._until = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -99,51 +63,6 @@ class Progress:
             "closed": (self.decoded, self.parts),
         }.get(self.phase, (1, 1))
         return min(max(done[0] / done[1], 0.0), 1.0) if done[1] > 0 else 1.0
-
-
-@dataclass(frozen=True)
-class Took:
-    """How many devices took part in a round, and how many uploads were refused."""
-
-    round: int
-    opens: int
-    devices: int
-    refused: int
-
-
-@dataclass(frozen=True)
-class Overview:
-    """The rounds under way (newest first), participation (oldest first), refused uploads of the newest rounds."""
-
-    rounds: tuple[Progress, ...]
-    took: tuple[Took, ...]
-    refused: tuple[tuple[str, int], ...]
-    devices: int
-
-
-def overview(store: Store) -> Overview:
-    """Everything live, in one transaction."""
-    with store.read() as connection:
-        rows = connection.execute(sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(HISTORY)).all()
-        unfinished = connection.execute(
-            sa.select(schema.rounds)
-            .where(schema.rounds.c.state != "published")
-            .order_by(schema.rounds.c.id.desc())
-            .limit(SHOWN)
-        ).all()
-        shown = [*rows[:1], *(row for row in unfinished if not rows or row.id != rows[0].id)][:SHOWN]
-        rounds = tuple(progress(connection, shown))
-        refused = _refused(connection, [row.id for row in rows])
-        devices = connection.execute(sa.select(sa.func.count()).where(schema.devices.c.revoked.is_(None))).scalar_one()
-    live = {one.id: one.announced for one in rounds}
-    by_round: dict[int, int] = {}
-    by_name: dict[str, int] = {}
-    for number, name, value in refused:
-        by_round[number] = by_round.get(number, 0) + value
-        by_name[name] = by_name.get(name, 0) + value
-    took = (Took(r.id, r.opens, live.get(r.id, r.announced), by_round.get(r.id, 0)) for r in reversed(rows))
-    most_first = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))
-    return Overview(rounds, tuple(took), tuple(most_first), devices)
 
 
 def progress(connection: Connection, rows: Iterable[Any]) -> list[Progress]:
@@ -192,7 +111,7 @@ def progress(connection: Connection, rows: Iterable[Any]) -> list[Progress]:
                 reports=max(sealed, min(sealed + waiting, users)),
                 runs=running,
                 skipped=int(mine.all) - running if mine else 0,
-                parts=running * (AREA_PARTS if profile.mechanism == "whole-number" else 1),
+                parts=running * parts_of(profile.mechanism),
                 decoded=decoded.get(row.id, 0),
                 found=found.get(row.id, 0),
             )
@@ -215,7 +134,8 @@ def _counts(
     }
 
 
-def _refused(connection: Connection, ids: list[int]) -> list[tuple[int, str, int]]:
+def refused(connection: Connection, ids: list[int]) -> list[tuple[int, str, int]]:
+    """(round, problem, how often) of the uploads of enrolled devices."""
     table = schema.counters.c
     query = sa.select(table.round, table.name, sa.func.sum(table.value)).where(table.round.in_(ids))
     return [(r[0], r[1], int(r[2])) for r in connection.execute(query.group_by(table.round, table.name))]
@@ -226,3 +146,75 @@ def one_round(store: Store, number: int) -> Progress | None:
     with store.read() as connection:
         rows = connection.execute(sa.select(schema.rounds).where(schema.rounds.c.id == number)).all()
         return next(iter(progress(connection, rows)), None) if rows else None
+
+
+def status(store: Store, number: int | None = None) -> dict[str, Any]:
+    """What an operator is told about a round (the newest by default), as plain values."""
+    query = sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(1)
+    found = _told(store, query if number is None else query.where(schema.rounds.c.id == number))
+    if not found:
+        raise InvalidParameter("round", "be one of this server", number)
+    return found[0]
+
+
+def newest_statuses(store: Store, most: int) -> list[dict[str, Any]]:
+    """The same of the last rounds, newest first."""
+    return _told(store, sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(most))
+
+
+def _told(store: Store, query: sa.Select[Any]) -> list[dict[str, Any]]:
+    with store.read() as connection:
+        rounds = progress(connection, connection.execute(query).all())
+        counts = refused(connection, [one.id for one in rounds])
+    return [_plain(one, {name: value for at, name, value in sorted(counts) if at == one.id}) for one in rounds]
+
+
+def _plain(one: Progress, counts: dict[str, int]) -> dict[str, Any]:
+    return {
+        "round": one.id,
+        "state": "held" if one.held else one.phase,
+        "reason": one.reason,
+        "opens": iso(one.opens),
+        "collects": iso(one.collects),
+        "closes": iso(one.closes),
+        "next": iso(one.next),
+        "profile": one.profile.name,
+        "mechanism": one.profile.mechanism,
+        "epsilon": one.profile.epsilon,
+        "announced": one.announced,
+        "reports": one.reports,
+        "buckets_run": one.runs,
+        "buckets_skipped": one.skipped,
+        "parts_decoded": one.decoded,
+        "parts": one.parts,
+        "found": one.found,
+        "refused": counts,
+    }
+
+
+def document(store: Store, row: Any) -> dict[str, Any]:
+    """What phones are told about a round: of the buckets, those that run, which means that enough phones are in them.
+
+    A bucket that is not there is skipped.
+    """
+    profile = json.loads(row.profile)
+    decided: dict[str, Any] | None = None
+    if row.state != "announcing":
+        decided = {}
+        for bucket in store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id)):
+            if bucket.runs:  # of the others not even the name: a single phone's area code may be among them
+                plain = json.loads(bucket.parameters)
+                size = report_bytes(parameters.from_plain(plain))
+                decided[str(bucket.bucket)] = {"runs": True, "report_bytes": size, "parameters": plain}
+    return {
+        "round": row.id,
+        "state": row.state,
+        "opens": iso(row.opens),
+        "collects": iso(row.collects),
+        "closes": iso(row.closes),
+        "seed": bytes(row.seed).hex(),
+        "plan": row.plan,
+        "window": row.window,
+        "profile": {key: profile[key] for key in ("name", "mechanism", "epsilon", "tau", "level")},
+        "buckets": decided,
+    }

@@ -17,7 +17,7 @@ from hushcall.blocklist import Entry
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP
 from hushcall.server import never, schema
-from hushcall.server.dashboard_list import PublishedList
+from hushcall.server.pages.listed import PublishedList
 from hushcall.server.settings import ListSettings
 from hushcall.server.store import Store
 

@@ -16,11 +16,11 @@ from jinja2.utils import htmlsafe_json_dumps
 
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile
-from hushcall.server import dashboard_charts as charts
-from hushcall.server import dashboard_found, sessions
-from hushcall.server.dashboard import DONE, PHASES, Kept, Overview, overview
-from hushcall.server.dashboard_health import Budget, Health, health, machine
-from hushcall.server.dashboard_list import Lists
+from hushcall.server import sessions
+from hushcall.server.pages import charts, found
+from hushcall.server.pages.health import Budget, Health, health, machine
+from hushcall.server.pages.listed import Lists
+from hushcall.server.pages.overview import DONE, PHASES, Kept, Overview, overview
 from hushcall.server.pages.rendering import etag_of, render
 from hushcall.server.schema import buckets
 from hushcall.server.service import Service
@@ -108,13 +108,13 @@ class Site:
 
     def decided_values(self) -> dict[str, Any]:
         """The newest round's buckets and finds."""
-        number, found = dashboard_found.buckets(self.service.store)
+        number, buckets = found.buckets(self.service.store)
         listing = self.service.settings.list
         return {
             "bucket_round": number,
-            "buckets": found,
-            "map": charts.heat_map(found),
-            "found": dashboard_found.hitters(self.service.store, listing, self.lists.newest()),
+            "buckets": buckets,
+            "map": charts.heat_map(buckets),
+            "found": found.hitters(self.service.store, listing, self.lists.newest()),
             "paged": False,
             "decided_key": self._key(),
         }
