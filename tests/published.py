@@ -45,6 +45,13 @@ class Operator:
     root_key: CryptoSigner = field(default_factory=CryptoSigner.generate_ed25519)
     files: dict[str, bytes] = field(default_factory=dict)
 
+    @classmethod
+    def with_a_list(cls) -> Operator:
+        """An operator who has just begun, and published version 1."""
+        made = cls().start()
+        made.publish(1)
+        return made
+
     def start(self, at: datetime | None = None) -> Operator:
         self.files |= signing.start(self.ring, [self.root_key], at or now())
         return self

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.vectors import make
+from tests.vectors import make, operations
 
 from hushcall import errors
 
@@ -21,7 +21,7 @@ EACH = pytest.mark.parametrize(
 
 @EACH
 def test_the_library_gives_what_the_vector_says(file: str, vector: dict[str, Any]) -> None:
-    assert make.answer(vector["op"], vector["in"]) == (vector["out"], vector["error"])
+    assert operations.answer(vector["op"], vector["in"]) == (vector["out"], vector["error"])
 
 
 @EACH
@@ -54,7 +54,7 @@ def test_there_are_enough_vectors_and_a_quarter_of_them_is_bad() -> None:
 def test_names_are_unique_within_a_file_and_every_operation_occurs() -> None:
     for vectors in FILES.values():
         assert max(Counter(vector["name"] for vector in vectors).values()) == 1
-    assert {vector["op"] for _, vector in VECTORS} == set(make.OPERATIONS)
+    assert {vector["op"] for _, vector in VECTORS} == set(operations.OPERATIONS)
 
 
 @pytest.mark.parametrize("file", make.FILES)
@@ -75,7 +75,7 @@ def test_check_tells_stale_files_from_fresh_ones(tmp_path: Path, monkeypatch: py
 
 def test_the_readme_names_every_file_and_every_operation() -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
-    missing = [name for name in (*FILES, *make.OPERATIONS) if f"`{name}`" not in readme]
+    missing = [name for name in (*FILES, *operations.OPERATIONS) if f"`{name}`" not in readme]
     assert missing == []
 
 
@@ -88,7 +88,7 @@ def stranger(vector: dict[str, Any]) -> str:
     for i in range(b):
         row = int.from_bytes(stream[5 * i : 5 * i + 5], "big") % 2**width
         value += (bin(row & int(given["item"])).count("1") % 2) << i
-    weights = make.response_weights(str(mechanism["epsilon"]), 2**b)
+    weights = operations.response_weights(str(mechanism["epsilon"]), 2**b)
     word, keep, other = int(given["coins"], 16), int(weights["keep"]), int(weights["other"])
     if word >= keep:
         lies = [y for y in range(2**b) if y != value]

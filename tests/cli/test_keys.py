@@ -22,7 +22,7 @@ def _no_passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def published(folder: Path) -> dict[str, bytes]:
     """What a server over this folder publishes."""
-    store = open_store(folder)
+    store = open_store(f"sqlite:///{folder}/hushcall.db")
     try:
         return store.files()
     finally:
@@ -103,6 +103,6 @@ def test_status_before_init_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="'hushcall serve' makes one"):
         run("status", "--data", tmp_path)
     assert not list(tmp_path.iterdir()), "a slip in a path makes nothing"
-    open_store(tmp_path).close()
+    open_store(f"sqlite:///{tmp_path}/hushcall.db").close()
     with pytest.raises(InvalidParameter, match="hushcall keys init"):
         run("status", "--data", tmp_path)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from securesystemslib.signer import CryptoSigner
+from tests.imports import brought_by
 from tests.published import ListServer, Operator, ago, make_list, now, serving
 from tuf.api.metadata import Metadata
 
@@ -28,9 +27,7 @@ LISTED = "blocklist.jsonl"
 
 @pytest.fixture
 def operator() -> Operator:
-    made = Operator().start()
-    made.publish(1)
-    return made
+    return Operator.with_a_list()
 
 
 @pytest.fixture
@@ -371,9 +368,5 @@ def test_the_state_tells_when_the_list_was_synced_and_expires(client: ListClient
 
 
 def test_looking_up_needs_no_tuf_and_no_network_library() -> None:
-    code = (
-        "import sys, hushcall.phone.lists\n"
-        "print([m for m in ('tuf', 'urllib3', 'securesystemslib', 'cryptography', 'numpy') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    heavy = {"tuf", "urllib3", "securesystemslib", "cryptography", "numpy"}
+    assert not heavy & brought_by("hushcall.phone.lists")

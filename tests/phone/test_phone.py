@@ -2,23 +2,20 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.phone.fake_server import DAY, START, FakeServer, FakeService
+from tests.phone.world import HALF, World
 
 from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
 from hushcall.phone import diary, ledger, unknown
 from hushcall.phone.ledger import Limits
-from hushcall.phone.phone import Outcome, Phone
-from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
 from hushcall.report.hashing import derive
 from hushcall.report.items import item_of
@@ -26,34 +23,6 @@ from hushcall.report.parameters import from_plain, to_plain
 from hushcall.report.subspace import Subspace, WholeNumber
 
 NUMBER = "+12025550143"
-HALF = DAY // 2
-
-
-@dataclass
-class World:
-    """A clock, a service and one phone."""
-
-    now: float = START
-    coins: bytes = b"world"
-
-    def __post_init__(self) -> None:
-        self.service = FakeService(lambda: self.now)
-        self.store = Store.in_memory()
-        self.phone = Phone(self.store, FakeServer(self.service), coins=seeded(self.coins), clock=lambda: self.now)
-
-    def calls(self, *numbers: str) -> None:
-        self.phone.ingest([Call(number, int(self.now), CallKind.MISSED) for number in numbers])
-
-    def day(self, day: int, *, hurry: bool = True) -> list[Outcome]:
-        """One whole day: the phone runs twice, once in each phase."""
-        found = []
-        for moment in (0, HALF):
-            self.now = START + day * DAY + moment
-            found.append(self.phone.report(hurry=hurry))
-        return found
-
-    def bytes_sent(self) -> list[bytes]:
-        return list(self.service.reports.values())
 
 
 @pytest.fixture
@@ -387,60 +356,3 @@ def test_another_plan_or_an_area_code_in_the_clear_needs_consent(
     limits.save(world.store)
     assert world.phone.report(hurry=True).action == "stopped"
     assert world.service.tickets == {}
-
-
-def test_sixty_days_keep_every_promise() -> None:
-    """Caps are never exceeded, and no number is reported twice within the window; the window is really used."""
-    world = World(coins=b"sixty days")
-    Limits(window=Fraction(20), life=Fraction(120)).save(world.store)
-    pool = [str(NANP.number(202, 5_550_100 + i)) for i in range(12)]
-    dice = seeded(b"who calls")
-    history: dict[str, list[int]] = {}
-    for day in range(60):
-        world.now = START + day * DAY
-        world.calls(*(number for number in pool if dice(1)[0] < 90))
-        before = dict(world.store.rows("SELECT number, seq FROM reported"))
-        world.day(day)
-        after = dict(world.store.rows("SELECT number, seq FROM reported"))
-        for number in {n for n in after if after[n] != before.get(n)}:
-            history.setdefault(number, []).append(day)
-        assert ledger.spent(world.store, int(world.now) - 7 * DAY) <= 20
-        assert ledger.spent(world.store) <= 120
-    assert ledger.spent(world.store) == 120  # thirty reports, then the stop for life
-    assert len(world.service.reports) == 30
-    gaps = [b - a for days in history.values() for a, b in pairwise(days)]
-    assert gaps
-    assert min(gaps) >= 7
-
-
-@pytest.mark.parametrize("rounds_per_day", [1, 3])
-def test_sixty_days_at_random_hours_keep_every_promise(rounds_per_day: int) -> None:
-    """As phones really run: at the moments that they drew. The caps hold over *any* seven days, not only whole ones."""
-    world = World(coins=b"random hours")
-    world.service.length = DAY // rounds_per_day
-    limits = Limits(rounds_per_day=rounds_per_day, window=Fraction(32 * rounds_per_day))
-    limits.save(world.store)
-    pool = [str(NANP.number(202, 5_550_100 + i)) for i in range(12)]
-    said: dict[str, list[tuple[int, int]]] = {}
-    next_calls = START
-    while world.now < START + 60 * DAY:
-        if world.now >= next_calls:
-            world.calls(*pool)  # everybody calls every day: only the window keeps them out of the reports
-            next_calls += DAY
-        outcome = world.phone.report()
-        for number, at, seq in world.store.rows("SELECT number, at, seq FROM reported"):
-            if (at, seq) not in said.setdefault(number, []):
-                said[number].append((at, seq))
-        assert outcome.next_at is not None
-        world.now = min(outcome.next_at, next_calls)
-    spends = ledger.spends(world.store)
-    assert len(spends) >= 60 * rounds_per_day - 2  # the default cap leaves room for a report in every round
-    for spend in spends:
-        recent = sum(s.epsilon for s in spends if spend.at - 7 * DAY < s.at <= spend.at)
-        assert recent <= limits.window
-    pairs = [pair for reports in said.values() for pair in pairwise(sorted(reports))]
-    assert len(pairs) > 12
-    if rounds_per_day == 1:
-        assert min(after[0] - before[0] for before, after in pairs) >= 7 * DAY
-    else:  # the owner of a phone that takes part more often counts in rounds
-        assert min(after[1] - before[1] for before, after in pairs) >= 7

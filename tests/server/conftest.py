@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.server.serving import Clock, Village, serving, settings_for
+from tests.server.stage import Stage
 
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.service import Service, open_service
@@ -119,3 +120,10 @@ def client(lite: Service) -> Iterator[httpx.Client]:
     """A client of that service, over HTTP."""
     with serving(lite) as made:
         yield made
+
+
+@pytest.fixture
+def stage(lite: Service, client: httpx.Client, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """The service over SQLite with its first round open, for phones to come."""
+    lite.rounds.open(lite.now)
+    return Stage(lite, client, clock, monkeypatch)

@@ -86,7 +86,7 @@ def test_a_revoked_device_is_refused_and_cannot_be_revoked_twice(service: Servic
     service.devices.revoke(device, service.now)
     assert speaks(service, token) == "revoked"
     for wrong in (device, 999):
-        with pytest.raises(InvalidParameter, match=f"device must be enrolled and not revoked, got {wrong}"):
+        with pytest.raises(InvalidParameter, match=f"device must exist and not be revoked, got {wrong}"):
             service.devices.revoke(wrong, service.now)
 
 

@@ -176,20 +176,27 @@ def _other(upload: Upload) -> Upload:
     return Upload(upload.token, upload.round, upload.ticket, upload.body[:-1] + bytes([upload.body[-1] ^ 1]))
 
 
+def race(
+    service: Service, asked: Sequence[Announce | Upload], batch: int, commits: int, step: Callable[[], object]
+) -> list[str]:
+    """What uploads are answered, a batch at a time, while the round takes a step once so many are committed."""
+    intake, begun = after(service, commits)
+
+    def hand_in() -> list[Answer | Problem]:
+        return [answer for at in range(0, len(asked), batch) for answer in intake.accept(asked[at : at + batch])]
+
+    def move_on() -> list[Answer | Problem]:
+        assert begun.wait(20)
+        step()
+        return []
+
+    return outcome(at_once([hand_in, move_on])[0])
+
+
 def test_announcements_that_race_with_the_decision_are_counted_or_refused(village: Village) -> None:
     village.to("announcing")
     service, asked = village.service, announcements(village, 300)
-    intake, begun = after(service, 3)
-
-    def announce() -> list[Answer | Problem]:
-        return [answer for at in range(0, 300, 10) for answer in intake.accept(asked[at : at + 10])]
-
-    def decide() -> list[Answer | Problem]:
-        assert begun.wait(20)
-        service.rounds.decide(1, service.now)
-        return []
-
-    answers = outcome(at_once([announce, decide])[0])
+    answers = race(service, asked, 10, 3, lambda: service.rounds.decide(1, service.now))
     taken = answers.count("201")
     assert 30 <= taken == answers.index("wrong-phase") if "wrong-phase" in answers else taken == 300
     assert set(answers) <= {"201", "wrong-phase"}
@@ -200,18 +207,12 @@ def test_announcements_that_race_with_the_decision_are_counted_or_refused(villag
 
 def test_reports_that_race_with_the_close_are_in_the_tally_or_refused(village: Village) -> None:
     service, sent = village.service, held_back(village, 100)
-    intake, begun = after(service, 5)
 
-    def report() -> list[Answer | Problem]:
-        return [answer for at in range(0, 100, 2) for answer in intake.accept(sent[at : at + 2])]
-
-    def close() -> list[Answer | Problem]:
-        assert begun.wait(20)
+    def close() -> None:
         service.rounds.close(1)
         service.rounds.learn(1)
-        return []
 
-    answers = outcome(at_once([report, close])[0])
+    answers = race(service, sent, 2, 5, close)
     (tally,) = service.store.rows(sa.select(schema.tallies.c.count))
     assert tally.count == answers.count("201") >= 10
     assert set(answers) <= {"201", "wrong-phase", "unknown-ticket"}  # tickets go with the announcements

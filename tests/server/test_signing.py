@@ -32,9 +32,7 @@ LISTED = "blocklist.jsonl"
 
 @pytest.fixture
 def operator() -> Operator:
-    made = Operator().start()
-    made.publish(1)
-    return made
+    return Operator.with_a_list()
 
 
 @pytest.fixture

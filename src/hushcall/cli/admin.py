@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import getpass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, service_over
+from hushcall.cli.serving import on_service
+from hushcall.cli.show import Json
+
+if TYPE_CHECKING:
+    from hushcall.server.service import Service
 
 admin = typer.Typer(help="What an operator does beside rounds. Works on the data folder.", no_args_is_help=True)
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 WhyOption = Annotated[str, typer.Option(help="For the log.")]
 WhoOption = Annotated[str | None, typer.Option(help="Who asked. Default: you.")]
 NumberArgument = Annotated[str, typer.Argument(help="In any usual notation.")]
 
 
 @admin.command("token")
+@on_service
 def token(
+    service: Service,
     scope: Annotated[list[str] | None, typer.Option(help="read, lists, rounds, devices. Default: all.")] = None,
     note: Annotated[str, typer.Option(help="Whose it is.")] = "",
     revoke: Annotated[int | None, typer.Option(help="Take the token with this id away instead.")] = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Make a token for an operator, which may do no more than its scopes say; or revoke one.
 
@@ -40,18 +42,19 @@ def token(
     """
     from hushcall.server.devices import SCOPES  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        if revoke is not None:
-            service.devices.revoke_admin(revoke, service.now)
-            _say({"revoked": revoke}, json, f"Token {revoke} is revoked.")
-            return
-        made = service.devices.new_admin(frozenset(scope or SCOPES), note, service.now)
+    if revoke is not None:
+        service.devices.revoke_admin(revoke, service.now)
+        _say({"revoked": revoke}, json, f"Token {revoke} is revoked.")
+        return
+    made = service.devices.new_admin(frozenset(scope or SCOPES), note, service.now)
     _say({"token": made, "scopes": sorted(scope or SCOPES)}, json, f"{made}\nIt is not shown again.")
 
 
 @admin.command("tokens")
+@on_service
 def tokens(
-    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: JsonOption = False
+    service: Service,
+    json: Json = False,
 ) -> None:
     """List operators' tokens: their ids, scopes and notes, never the tokens themselves.
 
@@ -63,20 +66,18 @@ def tokens(
 
     from hushcall.server import schema  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        table = schema.admins.c
-        rows = service.store.rows(sa.select(table.id, table.scopes, table.note, table.made, table.revoked))
+    table = schema.admins.c
+    rows = service.store.rows(sa.select(table.id, table.scopes, table.note, table.made, table.revoked))
     _table("Operators' tokens", rows, json)
 
 
 @admin.command("invite")
+@on_service
 def invite(
+    service: Service,
     uses: Annotated[int, typer.Option(min=1, help="How many devices may enrol with it.")] = 1,
     note: Annotated[str, typer.Option(help="What it is for.")] = "",
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Make an invite code, for servers whose enrolment is by invitation.
 
@@ -84,18 +85,16 @@ def invite(
 
       hushcall admin invite --uses 100
     """
-    with service_over(config, data, database) as service:
-        code = service.devices.invite(uses, note, service.now)
+    code = service.devices.invite(uses, note, service.now)
     _say({"invite": code, "uses": uses}, json, f"{code}\nEnrols {uses} device(s). It is not shown again.")
 
 
 @admin.command("enrol")
+@on_service
 def enrol(
+    service: Service,
     count: Annotated[int, typer.Option(min=1, max=100_000, help="How many.")] = 1,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Enrol devices and print their tokens, for servers on which the operator hands them out.
 
@@ -103,40 +102,36 @@ def enrol(
 
       hushcall admin enrol --count 3 --json
     """
-    with service_over(config, data, database) as service:
-        made = service.devices.enrol_many(count, service.now)
+    made = service.devices.enrol_many(count, service.now)
     text = "\n".join(f"device {device}: {secret}" for device, secret in made)
     _say({"devices": [{"device": device, "token": secret} for device, secret in made]}, json, text)
 
 
 @admin.command("revoke")
+@on_service
 def revoke(
+    service: Service,
     device: Annotated[int, typer.Argument(help="The device's number.")],
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Revoke a device: it is refused from its next request on.
 
     [bold]Example[/bold]
 
-      hushcall admin revoke 17
+      hushcall admin revoke 4056565151213303
     """
-    with service_over(config, data, database) as service:
-        service.devices.revoke(device, service.now)
+    service.devices.revoke(device, service.now)
     _say({"revoked": device}, json, f"Device {device} is revoked.")
 
 
 @admin.command("appeal")
+@on_service
 def appeal(
+    service: Service,
     number: NumberArgument,
     why: WhyOption,
     who: WhoOption = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Take a number off the list at once, and keep it off while the appeal is open.
 
@@ -146,9 +141,8 @@ def appeal(
     """
     from hushcall.server import appeals  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        entry = appeals.appeal(service.store, number, why, who or getpass.getuser(), service.now)
-        published = service.publisher.republish(service.now)
+    entry = appeals.appeal(service.store, number, why, who or getpass.getuser(), service.now)
+    published = service.publisher.republish(service.now)
     text = f"Appeal {entry} is open; " + (
         "a list without the number is published." if published else "it was not listed."
     )
@@ -156,13 +150,12 @@ def appeal(
 
 
 @admin.command("close")
+@on_service
 def close(
+    service: Service,
     entry: Annotated[int, typer.Argument(help="The appeal's number in the log.")],
     why: WhyOption,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Close an appeal: the number may be listed again.
 
@@ -172,15 +165,16 @@ def close(
     """
     from hushcall.server import appeals  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        appeals.close_appeal(service.store, entry, why, service.now)
-        published = service.publisher.republish(service.now)
+    appeals.close_appeal(service.store, entry, why, service.now)
+    published = service.publisher.republish(service.now)
     _say({"closed": entry, "published": published}, json, f"Appeal {entry} is closed.")
 
 
 @admin.command("appeals")
+@on_service
 def appeal_log(
-    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: JsonOption = False
+    service: Service,
+    json: Json = False,
 ) -> None:
     """Show the log of appeals: who, when, why, and how each ended.
 
@@ -190,21 +184,19 @@ def appeal_log(
     """
     from hushcall.server import appeals  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        rows = appeals.appeals(service.store)
+    rows = appeals.appeals(service.store)
     _table("Appeals", rows, json)
 
 
 @admin.command("allow")
+@on_service
 def allow(
+    service: Service,
     number: NumberArgument,
     why: WhyOption = "",
     who: WhoOption = None,
     remove: Annotated[bool, typer.Option(help="Take it off the allowlist instead.")] = False,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Put a number on the allowlist: it is never listed, whatever is reported.
 
@@ -216,19 +208,20 @@ def allow(
     """
     from hushcall.server import appeals  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        if remove:
-            appeals.disallow(service.store, number)
-        else:
-            appeals.allow(service.store, number, why, who or getpass.getuser(), service.now)
-        published = service.publisher.republish(service.now)
+    if remove:
+        appeals.disallow(service.store, number)
+    else:
+        appeals.allow(service.store, number, why, who or getpass.getuser(), service.now)
+    published = service.publisher.republish(service.now)
     done = "may be listed again" if remove else "is never listed"
     _say({"number": number, "removed": remove, "published": published}, json, f"{number} {done}.")
 
 
 @admin.command("allowlist")
+@on_service
 def allowlist(
-    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: JsonOption = False
+    service: Service,
+    json: Json = False,
 ) -> None:
     """Show the allowlist.
 
@@ -238,8 +231,7 @@ def allowlist(
     """
     from hushcall.server import appeals  # noqa: PLC0415
 
-    with service_over(config, data, database) as service:
-        rows = appeals.allowlist(service.store)
+    rows = appeals.allowlist(service.store)
     _table("Never listed", rows, json)
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from hushcall import checks
 from hushcall.cli import show
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
 from hushcall.privacy import mutants as broken
 from hushcall.privacy import subjects
@@ -33,7 +34,7 @@ def audit(
     ] = False,
     samples: Annotated[int, typer.Option(min=100, help="Reports per number for --blackbox.")] = SAMPLES,
     seed: Annotated[str | None, typer.Option(help="Make --blackbox reproducible; OS entropy otherwise.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Compute the exact ε of every randomiser by probing the real phone code, beside what it claims.
 

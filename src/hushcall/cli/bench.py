@@ -11,10 +11,10 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 
 bench = typer.Typer(help="Speed, memory and accuracy, as ratios within one run.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Peer = Annotated[
     Path | None,
     typer.Option(help="Measure pure-ldp too, in an environment made at this path (once; takes a minute)."),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json as jsonlib
-from typing import Annotated
 
 import typer
 
 from hushcall.cli import show
 from hushcall.cli.serving import DATABASE_FILE, ConfigOption, DatabaseOption, DataOption, chosen_settings
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
 
 config = typer.Typer(help="The server's settings: a TOML file, then HUSHCALL_* variables.", no_args_is_help=True)
@@ -19,7 +19,7 @@ def show_settings(
     config: ConfigOption = None,
     data: DataOption = None,
     database: DatabaseOption = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Print every setting with the value that is in force; a password in the database URL is hidden.
 
@@ -58,7 +58,7 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
 
     show.console.print("settings: ok")
     if settings.database or (settings.data / DATABASE_FILE).is_file():
-        open_store(url=settings.url).close()
+        open_store(settings.url).close()
         show.console.print("database: ok, schema up to date")
     else:
         show.console.print("database: none yet, the first start makes it")

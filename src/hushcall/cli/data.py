@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 data = typer.Typer(
     help="Read complaints as published, invent a month like the paper's, and look at either.", no_args_is_help=True
 )
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same month.")]
 
 

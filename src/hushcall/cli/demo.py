@@ -20,6 +20,7 @@ from rich.text import Text
 
 from hushcall.cli import show
 from hushcall.errors import InvalidParameter, MissingExtra
+from hushcall.whole_file import write_whole
 
 if TYPE_CHECKING:
     from hushcall.lab.demo import Day, Demo, Fate, Plan
@@ -60,7 +61,7 @@ def demo(
     watched = sys.stdout.isatty() and not json
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it, nothing is left behind
     try:
-        with _screen(plan, live=watched, silent=json) as screen, lab.Stage(plan, _free(port), screen.note) as stage:
+        with _screen(plan, live=watched, silent=json) as screen, lab.stage(plan, _free(port), screen.note) as stage:
             screen.stage = stage
             for day in stage.days():
                 done.append(day)
@@ -68,7 +69,7 @@ def demo(
             screen.stop()
             fates = stage.fates()
             words = summary(plan, done, fates)
-            report.write_text(demo_page.page(plan, done, fates, words), encoding="utf-8")
+            write_whole(report, demo_page.page(plan, done, fates, words), "report")
             if json:
                 rows = {"days": [asdict(d) for d in done], "fates": [asdict(f) for f in fates]}
                 show.print_json({"plan": asdict(plan), **rows, "summary": words, "report": str(report)})

@@ -11,6 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
 
 
@@ -31,7 +32,7 @@ def experiment(
     out: Annotated[Path, typer.Option(help="Folder for JSON, CSV, figures and the report page.")] = Path("results"),
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores by default.")] = None,
     quick: Annotated[bool, typer.Option(help="Ten days, one repetition, fewer points: a look, not evidence.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Run an experiment of the paper, or ours, and keep its figures.
 

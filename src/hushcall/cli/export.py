@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.phone_home import Home, folder_of
 from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.whole_file import write_whole
 
 STANDARD = "-"
 
@@ -57,7 +57,7 @@ def export(
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    write_atomically(Path(out), data)
+    write_whole(Path(out), data, "--out")
     outcome = {"to": to, "out": out, "version": blocklist.version, "numbers": len(blocklist.entries)}
     if json:
         show.print_json({**outcome, "bytes": len(data), "media_type": writer.media_type})
@@ -65,22 +65,6 @@ def export(
     show.console.print(
         f"Version {blocklist.version}, {len(blocklist.entries):,} numbers for {writer.title}: {out}", markup=False
     )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: whoever reads it meanwhile has the old one."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        try:
-            with part.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise InvalidData("--out", f"be a file that can be written ({error.strerror})", str(path)) from None
 
 
 def _synced(home: Path | None) -> bytes:

@@ -14,6 +14,7 @@ from rich.table import Table
 from hushcall.blocklist import iso
 from hushcall.cli import show
 from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, chosen_settings, must_exist
+from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
     from hushcall.server.ceremony import Published, Standing
@@ -23,7 +24,6 @@ PASSPHRASE = "HUSHCALL_ROOT_PASSPHRASE"  # noqa: S105 - the name of a variable, 
 keys = typer.Typer(
     help="Make the keys that sign the list, replace one, and see where they stand.", no_args_is_help=True
 )
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 def _published(
@@ -35,7 +35,7 @@ def _published(
         must_exist(settings)
     from hushcall.server.store import open_store  # noqa: PLC0415
 
-    return open_store(url=settings.url), settings.keys
+    return open_store(settings.url), settings.keys
 
 
 @keys.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import re
 import sys
 import time
 from dataclasses import asdict
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import phone_agi, phone_calls, phone_show, show
-from hushcall.cli.phone_home import LOCK_PATIENCE, Home, Json, folder_of, is_set_up, opened, phone_of
+from hushcall.cli.phone_home import LOCK_PATIENCE, Home, folder_of, is_set_up, opened, phone_of
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, UntrustedList
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ def init(
     root: Annotated[
         Path | None, typer.Option(help="The operator's root.json, got in a trusted way. Default: trust on first sync.")
     ] = None,
+    root_sha256: Annotated[
+        str, typer.Option("--root-sha256", help="Or only its digest, as 'hushcall keys status' prints it there.")
+    ] = "",
     cap_window: Annotated[float | None, typer.Option(help="Most ε in seven days. Default: 32.")] = None,
     cap_life: Annotated[float | None, typer.Option(help="Most ε ever. Default: 1460.")] = None,
     max_epsilon: Annotated[float | None, typer.Option(help="Most ε of one report. Default: 4.")] = None,
@@ -60,11 +65,11 @@ def init(
     """
     from hushcall.phone.client import Enrolment, HttpServer, checked_url  # noqa: PLC0415
     from hushcall.phone.lock import locked  # noqa: PLC0415
-    from hushcall.phone.moving import drop_stale_list, move_to  # noqa: PLC0415
+    from hushcall.phone.moving import drop_stale_list, move_to, pin  # noqa: PLC0415
     from hushcall.phone.screening import save_policy  # noqa: PLC0415
     from hushcall.phone.store import Store  # noqa: PLC0415
 
-    pinned = _root(root)
+    pinned, digest = _root(root), _digest(root_sha256)
     if server is None and not is_set_up(home):
         raise InvalidParameter("--server", "be given the first time", None)
     url = checked_url(server) if server is not None else ""
@@ -83,9 +88,9 @@ def init(
             new = before != url or not store.get("token") or bool(token)
             if new:
                 enrolled = Enrolment(0, _token(token)) if token else HttpServer(url).enrol(invite)
-                move_to(store, url, enrolled.token, enrolled.device, pinned)
-            elif pinned:
-                store.put("root", pinned)
+                move_to(store, url, enrolled.token, enrolled.device, pinned, digest)
+            else:
+                pin(store, pinned, digest)
             drop_stale_list(store)  # where a change of servers was cut short
         result = {"server": url, "device": int(store.get("device")), "enrolled": new, "home": str(folder_of(home))}
     finally:
@@ -252,6 +257,12 @@ def _root(path: Path | None) -> str:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     raise InvalidData("root", "be the operator's root.json", str(path))
+
+
+def _digest(given: str) -> str:
+    if given and not re.fullmatch(r"[0-9a-f]{64}", given.lower()):
+        raise InvalidParameter("--root-sha256", "be 64 hexadecimal digits", given)
+    return given.lower()
 
 
 def _token(given: str) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone_home import Home, Json, opened
+from hushcall.cli.phone_home import Home, opened
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ Home = Annotated[
     Path | None,
     typer.Option("--home", help="The phone's folder. Default: HUSHCALL_HOME, or ~/.hushcall.", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 LOCK_PATIENCE = 5.0
 
 

@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.phone_home import Home, Json, is_set_up, opened, phone_of
+from hushcall.cli.phone_home import Home, is_set_up, opened, phone_of
+from hushcall.cli.show import Json
 from hushcall.errors import HushcallError, InvalidParameter
 
 if TYPE_CHECKING:

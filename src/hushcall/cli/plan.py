@@ -14,6 +14,7 @@ from rich.table import Table
 from hushcall import checks
 from hushcall.cli import show
 from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, chosen_profile
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.profiles import EPSILON_OLH, HISTOGRAMS, MECHANISMS, PROFILES
 
@@ -34,7 +35,7 @@ def plan(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the detectable count against ε and users (.png, .svg).")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Show what is detectable, how large a report is, K or b, and which buckets would run.
 

@@ -9,13 +9,14 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 
 
 def prove(
     runs: Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")] = 500,
     quick: Annotated[bool, typer.Option(help="A tenth of the repetitions.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Measure how often numbers are found and noise is listed, beside what theory promises. Takes some minutes.
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, service_over
+from hushcall.cli.serving import on_service
+from hushcall.cli.show import Json
+
+if TYPE_CHECKING:
+    from hushcall.server.service import Service
 
 rounds = typer.Typer(help="Rounds, by hand. The server moves them by itself unless told not to.", no_args_is_help=True)
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 RoundOption = Annotated[int | None, typer.Option("--round", min=1, help="Which one. Default: the newest.")]
 
 
 @rounds.command("open")
+@on_service
 def open_round(
-    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: JsonOption = False
+    service: Service,
+    json: Json = False,
 ) -> None:
     """Open the next round now; a round that is open already stays.
 
@@ -26,17 +31,15 @@ def open_round(
 
       hushcall round open
     """
-    with service_over(config, data, database) as service:
-        _say(service, service.rounds.open(service.now), json)
+    _say(service, service.rounds.open(service.now), json)
 
 
 @rounds.command("status")
+@on_service
 def status(
+    service: Service,
     number: RoundOption = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Show a round: its phase and deadlines, who took part, buckets, how far decoding is, what was found.
 
@@ -46,17 +49,15 @@ def status(
 
       hushcall round status --round 12 --json
     """
-    with service_over(config, data, database) as service:
-        _say(service, number, json)
+    _say(service, number, json)
 
 
 @rounds.command("advance")
+@on_service
 def advance(
+    service: Service,
     force: Annotated[bool, typer.Option(help="The newest round's next step is due, whatever its deadlines.")] = False,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Do everything that is due: open, decide, close, decode, publish. Safe to run again, and twice at once.
 
@@ -66,7 +67,7 @@ def advance(
 
       hushcall round advance --force
     """
-    with service_over(config, data, database) as service, show.progress("rounds") as bar:
+    with show.progress("rounds") as bar:
         service.rounds.beat = lambda: _show_progress(service, bar)
         service.publisher.refresh(service.now)  # first: signatures must not run out because a round is stuck
         done = service.rounds.advance(service.now, force=force)
@@ -84,13 +85,12 @@ def _show_progress(service: Any, bar: Any) -> None:
 
 
 @rounds.command("hold")
+@on_service
 def hold(
+    service: Service,
     why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
     number: RoundOption = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Stop a round where it is: it takes no uploads and is not decoded.
 
@@ -98,19 +98,17 @@ def hold(
 
       hushcall round hold --why "too many devices from one place"
     """
-    with service_over(config, data, database) as service:
-        chosen = number or _newest(service)
-        service.rounds.hold(chosen, why)
-        _say(service, chosen, json)
+    chosen = number or _newest(service)
+    service.rounds.hold(chosen, why)
+    _say(service, chosen, json)
 
 
 @rounds.command("release")
+@on_service
 def release(
+    service: Service,
     number: RoundOption = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """Let a held round go on from where it was.
 
@@ -118,20 +116,18 @@ def release(
 
       hushcall round release --round 12
     """
-    with service_over(config, data, database) as service:
-        chosen = number or _newest(service)
-        service.rounds.release(chosen)
-        _say(service, chosen, json)
+    chosen = number or _newest(service)
+    service.rounds.release(chosen)
+    _say(service, chosen, json)
 
 
 @rounds.command("discard")
+@on_service
 def discard(
+    service: Service,
     why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
     number: RoundOption = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
+    json: Json = False,
 ) -> None:
     """End a held round for good: nothing is learned from it, and its reports are deleted.
 
@@ -139,10 +135,9 @@ def discard(
 
       hushcall round discard --round 12 --why "flooded"
     """
-    with service_over(config, data, database) as service:
-        chosen = number or _newest(service)
-        service.rounds.discard(chosen, why)
-        _say(service, chosen, json)
+    chosen = number or _newest(service)
+    service.rounds.discard(chosen, why)
+    _say(service, chosen, json)
 
 
 def _newest(service: Any) -> int:

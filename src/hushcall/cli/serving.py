@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,6 @@ import typer
 from hushcall.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
-    from hushcall.server.service import Service
     from hushcall.server.settings import Settings
 
 DATABASE_FILE = "hushcall.db"
@@ -47,15 +47,32 @@ def must_exist(settings: Settings) -> None:
         raise InvalidParameter("data", rule, str(settings.data))
 
 
-@contextmanager
-def service_over(config: Path | None, data: Path | None, database: str | None = None) -> Iterator[Service]:
-    """The service, for a command that does one thing and ends."""
-    settings = chosen_settings(config, data, database)
-    must_exist(settings)
-    from hushcall.server.service import open_service  # noqa: PLC0415
+def on_service(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that gets an open service as its first argument.
 
-    service = open_service(settings)
-    try:
-        yield service
-    finally:
-        service.close()
+    It takes --config, --data and --database, which say whose; the command itself never sees them.
+    """
+
+    @functools.wraps(command)
+    def run(config: Path | None = None, data: Path | None = None, database: str | None = None, **options: Any) -> None:
+        settings = chosen_settings(config, data, database)
+        must_exist(settings)
+        from hushcall.server.service import open_service  # noqa: PLC0415
+
+        service = open_service(settings)
+        try:
+            command(service, **options)
+        finally:
+            service.close()
+
+    _, *own = inspect.signature(command).parameters.values()
+    where = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("config", ConfigOption), ("data", DataOption), ("database", DatabaseOption))
+    ]
+    # Typer reads what a function takes from its signature and its annotations. Those of the service are for mypy only.
+    known = {one.name: eval(one.annotation, command.__globals__) for one in own}  # noqa: S307 - our own source
+    given = [one.replace(annotation=known[one.name], kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    run.__signature__ = inspect.Signature([*given, *where])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*given, *where)}
+    return run

@@ -7,11 +7,13 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 console = Console(highlight=False)
 _aside = Console(stderr=True)
 

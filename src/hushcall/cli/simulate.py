@@ -10,6 +10,7 @@ from rich.table import Table
 
 from hushcall.cli import show
 from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, budget_in_words, chosen_profile
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.privacy.coins import seeded
 
@@ -27,7 +28,7 @@ def simulate(
     largest: Annotated[int, typer.Option(min=1, help="Phones that the busiest spammer calls.")] = 600,
     seed: Annotated[int, typer.Option(help="The same seed gives the same day.")] = 1,
     picture: Annotated[Path | None, typer.Option(help="Draw true against estimated counts (.png, .svg).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Run one day from calls to heavy hitters, and compare what the server found with what really happened.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,7 @@ class Demo:
     cast: Sequence[Campaign] = ()
     lists: list[Blocklist] = field(default_factory=list)
     _appealed: set[str] = field(default_factory=set)
+    _loaded: LoadedList | None = None  # what phones look callers up in
 
     def __post_init__(self) -> None:
         self.cast = campaigns(self.plan)
@@ -207,7 +209,7 @@ class Demo:
         """What phones do with today's calls, by the list of last night."""
         spam = {one.number for one in self.cast if one.spam}
         counts = dict.fromkeys(("spam", "blocked", "warned", "others", "others blocked"), 0)
-        loaded: LoadedList | None = getattr(self, "_loaded", None)
+        loaded = self._loaded
         verdicts: dict[Number, Action] = {}
         for number in (number for heard in calls for number in heard):
             if number not in verdicts:
@@ -261,32 +263,19 @@ def settings_for(folder: Path) -> Any:
 
     return Settings(
         data=folder / "server",
+        database="",  # whatever the environment says: no real one
         round={"scheduler": False},  # type: ignore[arg-type]
         list={"window": WINDOW},  # type: ignore[arg-type]
         intake={"per_device": 1000, "linger_ms": 0},  # type: ignore[arg-type]
     )
 
 
-class Stage:
-    """The demo's folder, clock and server, for as long as they are needed."""
-
-    def __init__(self, plan: Plan, port: int, progress: Progress) -> None:
-        self.plan, self.port, self.progress = plan, port, progress
-        today = int(time.time()) // DAY * DAY
-        self.clock = SharedClock(float(today))
-
-    def __enter__(self) -> Demo:
-        self._folder = tempfile.TemporaryDirectory(prefix="hushcall-demo-", ignore_cleanup_errors=True)
-        folder = Path(self._folder.name)
-        self.progress("the server starts", 0, 1)
-        self._server = server(settings_for(folder), self.port, self.clock, self.plan.seed)
-        try:
-            running = self._server.__enter__()
-        except BaseException:
-            self._folder.cleanup()
-            raise
-        return Demo(self.plan, running, self.clock, folder, self.progress)
-
-    def __exit__(self, *error: Any) -> None:
-        self._server.__exit__(*error)
-        self._folder.cleanup()
+@contextmanager
+def stage(plan: Plan, port: int, progress: Progress) -> Iterator[Demo]:
+    """The demo's folder, clock and server, for as long as this lasts."""
+    clock = SharedClock(float(int(time.time()) // DAY * DAY))
+    with tempfile.TemporaryDirectory(prefix="hushcall-demo-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        progress("the server starts", 0, 1)
+        with server(settings_for(folder), port, clock, plan.seed) as running:
+            yield Demo(plan, running, clock, folder, progress)

@@ -14,7 +14,7 @@ from typing import Any
 from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.lab import data_path, demo_page
 from hushcall.lab.data_path import Step
-from hushcall.lab.demo import Day, Demo, Plan, Stage
+from hushcall.lab.demo import Day, Demo, Plan, stage
 from hushcall.server.running import free_port
 
 WIDTHS = {"desk": (1280, 900), "hand": (390, 844)}
@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
         raise MissingExtra("the pictures", "dev") from None
     folder.mkdir(parents=True, exist_ok=True)
     plan, days = Plan(), []
-    with Stage(plan, free_port("127.0.0.1", 0), lambda *_: None) as demo:
+    with stage(plan, free_port("127.0.0.1", 0), lambda *_: None) as demo:
         for day in demo.days():
             days.append(day)
             print(f"day {day.day} of {plan.days}", flush=True)

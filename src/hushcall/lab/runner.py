@@ -19,6 +19,7 @@ from typing import Any
 from hushcall import __version__
 from hushcall.lab.datasets import Calls
 from hushcall.lab.months import Setting, run_month
+from hushcall.whole_file import write_whole
 
 Progress = Callable[[int, int], None]
 Task = tuple[Setting, int]
@@ -122,6 +123,4 @@ def _keep(cache: Path | None, data: str, task: Task, result: dict[str, Any]) -> 
         return
     path = _path(cache, data, task)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".part")
-    draft.write_text(json.dumps(result), encoding="utf-8")
-    draft.replace(path)
+    write_whole(path, json.dumps(result))

@@ -73,27 +73,3 @@ def _stranger(world: random.Random, plan: NumberingPlan) -> Number:
     place = world.random()
     codes = REGION if place < 0.7 else TOLL_FREE if place < 0.85 else plan.area_codes
     return plan.number(world.choice(codes), world.randrange(plan.first_suffix, plan.suffixes))
-
-
-def spammers(days: int, seed: int = 1, count: int = 12, largest: float = 0.07) -> list[Campaign]:
-    """Spammers for a run of some days: volumes fall like a power law, some start later, some stop, some move on.
-
-    One that moves on calls from a number of the same area code afterwards: the list has to learn it anew.
-    """
-    world = random.Random(f"spammers {seed}")
-    found: list[Campaign] = []
-    for rank in range(count):
-        reach = largest / (rank + 1) ** 0.6
-        area = world.choice(TOLL_FREE if rank % 3 == 0 else REGION)
-        first = 1 if rank < count // 2 else world.randint(2, max(2, days - 3))
-        kind = rank % 4
-        last = min(days, first + world.randint(2, 3)) if kind in (1, 2) else days
-        name = f"spammer {rank + 1}"
-        found.append(Campaign(name, _number(world, area), reach, first, last))
-        if kind == 2 and last < days:
-            found.append(Campaign(f"{name}, moved", _number(world, area), reach, last + 1, days))
-    return found
-
-
-def _number(world: random.Random, area: int) -> Number:
-    return NANP.number(area, world.randrange(NANP.first_suffix, NANP.suffixes))

@@ -19,6 +19,7 @@ from hushcall.lab.experiments import EXPERIMENTS
 from hushcall.lab.months import Setting, busiest
 from hushcall.lab.runner import fingerprint, run_all
 from hushcall.lab.synthesis import synthesise
+from hushcall.whole_file import write_whole
 
 REAL_DAYS = (date(2020, 2, 17), date(2020, 3, 18))
 """The thirty days of 2020 that match the paper's month; taken where the data hold them."""
@@ -121,14 +122,14 @@ def keep(document: dict[str, Any], calls: Calls, folder: Path) -> list[Path]:
     """Write NAME.json, NAME.csv and the figures as SVG and PNG; whole files only. Returns the SVG figures."""
     prepare(folder)
     name = document["name"]
-    _write(folder / f"{name}.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_whole(folder / f"{name}.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     rows: Sequence[dict[str, Any]] = document["rows"]
     columns = list(dict.fromkeys(key for row in rows for key in row))
     table = io.StringIO()
     writer = csv.DictWriter(table, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    _write(folder / f"{name}.csv", table.getvalue())
+    write_whole(folder / f"{name}.csv", table.getvalue())
     if name == "theory":
         return []
     if name == "data":
@@ -143,18 +144,12 @@ def keep(document: dict[str, Any], calls: Calls, folder: Path) -> list[Path]:
 def write_page(documents: Sequence[dict[str, Any]], figures: dict[str, list[Path]], folder: Path) -> Path:
     """The report, all in one file."""
     path = folder / "report.html"
-    _write(path, report.page(documents, figures, "hushcall: the paper reproduced, and beyond it"))
+    write_whole(path, report.page(documents, figures, "hushcall: the paper reproduced, and beyond it"))
     return path
 
 
 def write_tables(documents: Sequence[dict[str, Any]], command: str, folder: Path) -> Path:
     """The main tables as Markdown."""
     path = folder / "results.md"
-    _write(path, report.markdown(documents, command))
+    write_whole(path, report.markdown(documents, command))
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

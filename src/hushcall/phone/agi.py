@@ -21,7 +21,6 @@ from hushcall.phone import unknown
 from hushcall.phone.lookup import Action
 from hushcall.phone.screening import Screen
 
-PORT = 4573
 MOST_LINES = 200
 MOST_LINE_BYTES = 4096
 PATIENCE_SECONDS = 5.0

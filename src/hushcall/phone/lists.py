@@ -7,7 +7,6 @@ bytes are compared with the signed digest before they replace anything. On any e
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +24,7 @@ from hushcall.phone.lookup import (
     check,
     read_header,
 )
+from hushcall.whole_file import write_whole
 
 if TYPE_CHECKING:
     from tuf.api.metadata import TargetFile
@@ -81,10 +81,10 @@ class ListClient:
         how, data = _newest(source, info, held)
         loaded = LoadedList.from_bytes(data)
         if how != "unchanged":
-            _replace(self.folder / LIST_FILE, data)
-        _replace(self.folder / ROOT_FILE, root)
+            write_whole(self.folder / LIST_FILE, data)
+        write_whole(self.folder / ROOT_FILE, root)
         state = {"version": loaded.version, "synced": _text(now or datetime.now(UTC)), "expires": _text(source.expires)}
-        _replace(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
+        write_whole(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
         before = None if held is None else _version(held)
         return SyncResult(before, loaded.version, len(loaded), how, fetcher.requests, fetcher.bytes, source.expires)
 
@@ -131,19 +131,6 @@ def _content(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise InvalidParameter("folder", f"be readable ({error.strerror})", str(path)) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put a file in place whole and on disk, or leave the old one."""
-    draft = path.with_name(path.name + ".new")  # one process at a time: no other one writes this name
-    try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise InvalidParameter("folder", f"be writable ({error.strerror})", str(path.parent)) from error
 
 
 def _text(at: datetime) -> str:

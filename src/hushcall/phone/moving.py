@@ -11,7 +11,7 @@ STALE = "stale_list"
 """The setting that says: the list in the folder, with the keys it was believed for, is of a server that was left."""
 
 
-def move_to(store: Store, url: str, token: str, device: int, root: str) -> None:
+def move_to(store: Store, url: str, token: str, device: int, root: str, root_sha256: str = "") -> None:
     """Change to a server, all of it or nothing: at no moment is one server believed by what was pinned for another.
 
     The old list goes afterwards (:func:`drop_stale_list`). Were it to go before, a power cut in between would leave the
@@ -24,10 +24,17 @@ def move_to(store: Store, url: str, token: str, device: int, root: str) -> None:
         store.put("device", str(device))
         if before not in ("", url):
             store.put("root", "")
+            store.put("root_sha256", "")
             store.put(STALE, "yes")
-        if root:
-            store.put("root", root)
+        pin(store, root, root_sha256)
     drop_stale_list(store)
+
+
+def pin(store: Store, root: str, root_sha256: str) -> None:
+    """Keep where trust starts: the operator's root, or its digest; what is not given stays as it was."""
+    for name, value in (("root", root), ("root_sha256", root_sha256)):
+        if value:
+            store.put(name, value)
 
 
 def drop_stale_list(store: Store) -> None:

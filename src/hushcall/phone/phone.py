@@ -89,8 +89,8 @@ class Phone:
 
         drop_stale_list(self.store)
         self.store.lists.mkdir(mode=0o700, exist_ok=True)
-        root = self.store.get("root")
-        return ListClient(self.store.lists, self.server.url, root.encode() if root else None).sync()
+        root, digest = self.store.get("root"), self.store.get("root_sha256")
+        return ListClient(self.store.lists, self.server.url, root.encode() if root else None, digest or None).sync()
 
     def check(self, number: str) -> Verdict:
         """Judge a caller offline: contacts are let through, then the list decides."""

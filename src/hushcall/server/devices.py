@@ -77,13 +77,7 @@ class Devices:
 
     def revoke(self, device: int, now: int) -> None:
         """Take a device's voice away. What it reported before stays: nobody can tell what that was."""
-        table = schema.devices.c
-        with self.store.write("revoke") as connection:
-            done = connection.execute(
-                sa.update(schema.devices).where(table.id == device, table.revoked.is_(None)).values(revoked=now)
-            )
-            if done.rowcount != 1:
-                raise InvalidParameter("device", "be enrolled and not revoked", device)
+        self._revoke("device", schema.devices, device, now)
 
     def invite(self, uses: int, note: str, now: int) -> str:
         """A code that enrols so many devices."""
@@ -106,13 +100,13 @@ class Devices:
 
     def revoke_admin(self, admin: int, now: int) -> None:
         """Take an operator's token away."""
-        table = schema.admins.c
-        with self.store.write("revoke admin") as connection:
-            done = connection.execute(
-                sa.update(schema.admins).where(table.id == admin, table.revoked.is_(None)).values(revoked=now)
-            )
-            if done.rowcount != 1:
-                raise InvalidParameter("token", "exist and not be revoked", admin)
+        self._revoke("token", schema.admins, admin, now)
+
+    def _revoke(self, what: str, table: sa.Table, number: int, now: int) -> None:
+        with self.store.write(f"revoke {what}") as connection:
+            alive = (table.c.id == number) & table.c.revoked.is_(None)
+            if connection.execute(sa.update(table).where(alive).values(revoked=now)).rowcount != 1:
+                raise InvalidParameter(what, "exist and not be revoked", number)
 
     def admin(self, token: str) -> Admin:
         """Whose token this is."""

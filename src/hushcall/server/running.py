@@ -79,9 +79,9 @@ def serve(settings: Settings, port: int) -> None:
 
 
 @contextmanager
-def running(service: Service, *, scheduler: bool = False, host: str = "127.0.0.1") -> Iterator[str]:
-    """The service on a free port in a thread of this process, for tests and the demo; yields its address."""
-    port = free_port(host, 0)
+def running(service: Service, *, scheduler: bool = False, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """The service in a thread of this process, for tests and the demo; yields its address. Port 0: a free one."""
+    port = free_port(host, port)
     config = uvicorn.Config(
         make_app(service, scheduler), host=host, port=port, log_config=None, access_log=False, server_header=False
     )

@@ -26,7 +26,7 @@ from hushcall.server.listing import Publisher
 from hushcall.server.logs import log
 from hushcall.server.rounds import Rounds
 from hushcall.server.settings import Settings
-from hushcall.server.store import Store, open_store, put_files
+from hushcall.server.store import Store, no_fault, open_store, put_files
 
 LEASE_SECONDS = 30.0
 
@@ -107,11 +107,11 @@ def open_service(
     settings: Settings,
     coins: ByteSource = os_entropy,
     clock: Callable[[], float] = time.time,
-    fault: Callable[[str], None] | None = None,
+    fault: Callable[[str], None] = no_fault,
 ) -> Service:
     """Open the service over its data, which is made if it is not there: database, keys, first signed metadata."""
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # tokens are hashed, yet: nobody else's business
-    store = open_store(url=settings.url) if fault is None else open_store(url=settings.url, fault=fault)
+    store = open_store(settings.url, fault)
     ensure_repository(store, settings, int(clock()))
     return Service(settings, store, coins, clock)
 

@@ -51,7 +51,7 @@ class Lifetimes:
         return cast(timedelta, getattr(self, role))
 
 
-DEFAULT_LIFETIMES = Lifetimes()
+LIFETIMES = Lifetimes()
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,15 @@ class RoleStatus:
     key_ids: tuple[str, ...]
 
 
-def start(
-    ring: KeyRing, root_signers: Sequence[CryptoSigner], now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
-) -> dict[str, bytes]:
+def start(ring: KeyRing, root_signers: Sequence[CryptoSigner], now: datetime) -> dict[str, bytes]:
     """The first metadata, of a repository without targets. Any one of the root keys can sign the next root."""
-    root = Root(expires=_after(now, lifetimes.root), consistent_snapshot=True)
+    root = Root(expires=_after(now, LIFETIMES.root), consistent_snapshot=True)
     for signer in root_signers:
         root.add_key(signer.public_key, ROOT)
     for role in ONLINE:
         root.add_key(ring.signers[role][-1].public_key, role)
     files = {layout.path_of(ROOT, 1): _sign_root(root, None, root_signers)}
-    made = _Desk(files, root, ring, now, lifetimes).settle({})
+    made = _Desk(files, root, ring, now).settle({})
     return files | {path: data for path, data in made.items() if data is not None}
 
 
@@ -85,11 +83,10 @@ def publish(
     ring: KeyRing,
     targets: Mapping[str, bytes],
     now: datetime,
-    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
 ) -> Changes:
     """Make these the targets, all of them. The same targets again change nothing but what :func:`refresh` would."""
     infos = {path: _target_info(path, data) for path, data in targets.items()}
-    changes = _Desk(files, layout.read_root(files), ring, now, lifetimes).settle(infos)
+    changes = _Desk(files, layout.read_root(files), ring, now).settle(infos)
     for path, info in infos.items():
         place = layout.place_of(info)
         if place not in files:
@@ -97,11 +94,9 @@ def publish(
     return changes
 
 
-def refresh(
-    files: Mapping[str, bytes], ring: KeyRing, now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
-) -> Changes:
+def refresh(files: Mapping[str, bytes], ring: KeyRing, now: datetime) -> Changes:
     """Sign anew what has lived half of its time, or no longer verifies under the newest root. Often: nothing."""
-    return _Desk(files, layout.read_root(files), ring, now, lifetimes).settle(None)
+    return _Desk(files, layout.read_root(files), ring, now).settle(None)
 
 
 def rotate(
@@ -111,7 +106,6 @@ def rotate(
     new: CryptoSigner,
     root_signers: Sequence[CryptoSigner],
     now: datetime,
-    lifetimes: Lifetimes = DEFAULT_LIFETIMES,
 ) -> Changes:
     """Replace the keys of a role by a new one: a new root, and everything that the old keys had signed signed anew.
 
@@ -124,14 +118,14 @@ def rotate(
         root.revoke_key(key_id, role)
     root.add_key(new.public_key, role)
     root.version += 1
-    root.expires = _after(now, lifetimes.root)
+    root.expires = _after(now, LIFETIMES.root)
     if role == ROOT:
         root_signers = [*root_signers, new]
     else:
         ring = ring.adding(role, new)
     made = {layout.path_of(ROOT, root.version): _sign_root(root, before, root_signers)}
     after = ChainMap(made, cast("dict[str, bytes]", files))
-    return {**made, **_Desk(after, root, ring, now, lifetimes).settle(None)}
+    return {**made, **_Desk(after, root, ring, now).settle(None)}
 
 
 def status(files: Mapping[str, bytes], now: datetime) -> list[RoleStatus]:
@@ -164,7 +158,6 @@ class _Desk:
     root: Root
     ring: KeyRing
     now: datetime
-    lifetimes: Lifetimes
     changes: Changes = field(default_factory=dict)
 
     def settle(self, wanted: Mapping[str, TargetFile] | None) -> Changes:
@@ -186,7 +179,7 @@ class _Desk:
     def stale(self, metadata: Metadata[Any]) -> bool:
         """Half of its time is over, or the root has named other keys since."""
         role = metadata.signed.type
-        if metadata.signed.expires - self.now <= self.lifetimes.of(role) / 2:
+        if metadata.signed.expires - self.now <= LIFETIMES.of(role) / 2:
             return True
         result = self.root.get_verification_result(role, metadata.signed_bytes, metadata.signatures)
         return not result.verified
@@ -217,7 +210,7 @@ class _Desk:
 
     def expiry(self, role: str) -> datetime:
         """When a signature made now runs out."""
-        return _after(self.now, self.lifetimes.of(role))
+        return _after(self.now, LIFETIMES.of(role))
 
     def prune(self, targets: int, snapshot: int) -> None:
         """Drop what no phone that started within the last two versions can ask for. Roots stay for ever."""

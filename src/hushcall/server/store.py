@@ -33,7 +33,7 @@ _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrate
 _PUBLISHING_LOCK = _MIGRATION_LOCK + 1  # another one: lists are put into force one after the other
 
 
-def _no_fault(_: str) -> None:
+def no_fault(_: str) -> None:
     """Outside of tests nothing happens at a boundary."""
 
 
@@ -42,7 +42,7 @@ class Store:
     """An open database with the current schema."""
 
     engine: Engine
-    fault: Callable[[str], None] = field(default=_no_fault, compare=False)
+    fault: Callable[[str], None] = field(default=no_fault, compare=False)
 
     @property
     def postgres(self) -> bool:
@@ -172,12 +172,8 @@ def put_files(connection: Connection, changed: Mapping[str, bytes | None]) -> No
         connection.execute(sa.insert(schema.files), rows)
 
 
-def open_store(data: Path | None = None, url: str | None = None, fault: Callable[[str], None] = _no_fault) -> Store:
-    """Open a database (by URL, or SQLite in a data folder), make it if need be, and migrate it."""
-    if url is None:
-        if data is None:
-            raise InvalidParameter("database", "be given as a folder or a URL", None)
-        url = f"sqlite:///{data / 'hushcall.db'}"
+def open_store(url: str, fault: Callable[[str], None] = no_fault) -> Store:
+    """Open a database, make it if need be, and migrate it."""
     engine = make_engine(url)
     shown = engine.url.render_as_string(hide_password=True)
     try:

@@ -1,7 +1,8 @@
-"""Fixtures of the pages' tests: a service with a story, a client without a browser, and an operator's client."""
+"""Fixtures of the pages' tests: a service with a story, clients of it with and without a session, and a browser."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +13,12 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.server.pages.seeded import Seeded, open_seeded
 
+from hushcall.errors import InvalidParameter
+from hushcall.lab.pictures import browser_path
 from hushcall.server.app import make_app
 
 LogIn = Callable[..., TestClient]
+Act = Callable[..., Any]
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def csrf_in(page: str) -> str:
 
 
 @pytest.fixture
-def act(app: FastAPI) -> Callable[..., Any]:
+def act(app: FastAPI) -> Act:
     """Send a form as a page of the session would, confirmed."""
 
     def made(client: TestClient, action: str, **fields: object) -> Any:
@@ -69,3 +73,18 @@ def act(app: FastAPI) -> Callable[..., Any]:
         return client.post(f"/actions/{action}", data=given)
 
     return made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser; whoever has none is told which tests were skipped, and why."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    try:
+        path = browser_path()
+    except InvalidParameter as missing:
+        pytest.skip(str(missing))
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=path, args=root)
+        yield launched
+        launched.close()

@@ -15,6 +15,7 @@ from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.server import appeals, schema
 from hushcall.server.devices import SCOPES
+from hushcall.server.pages.listed import Lists
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
@@ -170,3 +171,22 @@ def big_list(service: Service, entries: int) -> None:
     row = {"version": 2, "round": 13, "made": NOW - DAY, "entries": entries, "sha256": digest(data), "data": data}
     with service.store.write("big list") as connection:
         connection.execute(sa.insert(schema.versions), [row])
+
+
+def published(seeded: Seeded) -> set[str]:
+    """The numbers on the list that phones download."""
+    found = Lists(seeded.service.store).newest()
+    assert found is not None
+    return {entry.number for entry in found.entries(range(len(found)))}
+
+
+def queries(seeded: Seeded) -> list[str]:
+    """What the database is asked from now on."""
+    asked: list[str] = []
+
+    def note(*given: Any) -> None:
+        if given[2] != "BEGIN":
+            asked.append(given[2])
+
+    sa.event.listen(seeded.service.store.engine, "before_cursor_execute", note)
+    return asked

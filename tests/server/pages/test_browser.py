@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
+from tests.server.pages.contrast import contrast, schemes
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
 from hushcall.privacy.coins import os_entropy
@@ -25,10 +24,6 @@ from hushcall.server.running import running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 playwright.expect.set_options(timeout=20_000)  # how long a busy machine may take; a quick one waits for no such time
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "/usr/bin/chromium"))), None
-)
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 PUBLIC = ("/", "/list", "/list?q=202", "/login", "/docs", "/owner")
 PRIVATE = (
     "/",
@@ -42,15 +37,6 @@ PRIVATE = (
     "/system",
     "/plan",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    root = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=CHROMIUM, args=root)
-        yield launched
-        launched.close()
 
 
 @dataclass
@@ -98,7 +84,6 @@ def visit(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
     assert all(one.startswith((made.url + "/", "data:")) for one in made.requests)
 
 
-@needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_sticks_out_and_nothing_complains(browser: Any, visit: Visit, width: int, scheme: str) -> None:
@@ -138,7 +123,6 @@ AUDIT = """() => {
 }"""
 
 
-@needs_browser
 def test_every_page_can_be_read_by_a_machine_that_reads_aloud(visit: Visit) -> None:
     for path in ("/", "/list", "/login", "/docs"):
         assert visit.go(path).evaluate(AUDIT) == [], path
@@ -147,7 +131,6 @@ def test_every_page_can_be_read_by_a_machine_that_reads_aloud(visit: Visit) -> N
         assert visit.go(path).evaluate(AUDIT) == [], path
 
 
-@needs_browser
 def test_the_overview_follows_a_round_held_elsewhere_and_keeps_the_focus(visit: Visit) -> None:
     page = visit.log_in()
     page.focus("#link-14")
@@ -162,7 +145,6 @@ def test_the_overview_follows_a_round_held_elsewhere_and_keeps_the_focus(visit: 
     assert page.locator("#took-table[open]").count() == 1
 
 
-@needs_browser
 @pytest.mark.parametrize("visit", [False], indirect=True)
 def test_a_whole_round_is_seen_live_without_a_reload(visit: Visit) -> None:
     service, expect, clock = visit.seeded.service, playwright.expect, visit.seeded.clock
@@ -204,7 +186,6 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
         connection.execute(sa.insert(schema.reports), rows)
 
 
-@needs_browser
 def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visit) -> None:
     def downloaded() -> str:
         return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl").text
@@ -233,7 +214,6 @@ def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visi
     assert LISTED in downloaded()
 
 
-@needs_browser
 def test_a_wrong_token_is_told_at_the_field(visit: Visit) -> None:
     page = visit.go("/login?next=/system")
     page.fill("#token", "hca_wrong")
@@ -247,7 +227,6 @@ def test_a_wrong_token_is_told_at_the_field(visit: Visit) -> None:
     visit.forgive(401)
 
 
-@needs_browser
 def test_a_form_that_lost_its_token_is_refused(visit: Visit) -> None:
     page = visit.log_in()
     visit.go("/rounds/14").fill("#hold-why", "x")
@@ -258,7 +237,6 @@ def test_a_form_that_lost_its_token_is_refused(visit: Visit) -> None:
     visit.forgive(403)
 
 
-@needs_browser
 def test_another_site_cannot_send_a_form_with_the_session(visit: Visit, tmp_path: Path) -> None:
     page = visit.log_in()
     csrf = page.get_attribute("[name=csrf] >> nth=0", "value")
@@ -279,7 +257,6 @@ def test_another_site_cannot_send_a_form_with_the_session(visit: Visit, tmp_path
     assert visit.seeded.service.rounds.newest().state == "collecting"
 
 
-@needs_browser
 def test_the_planner_answers_while_one_types(visit: Visit) -> None:
     visit.log_in()
     page = visit.go("/plan")
@@ -292,7 +269,6 @@ def test_the_planner_answers_while_one_types(visit: Visit) -> None:
     playwright.expect(page.locator("#plan-answer")).to_contain_text("a number from 0.1 to 16")
 
 
-@needs_browser
 def test_everything_works_without_script(browser: Any, visit: Visit) -> None:
     visit.page.context.close()
     page = visit.open(browser, java_script_enabled=False)
@@ -314,7 +290,6 @@ def test_everything_works_without_script(browser: Any, visit: Visit) -> None:
     playwright.expect(page.locator(".flash")).to_have_text("You are logged out.")
 
 
-@needs_browser
 def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(visit: Visit) -> None:
     page = visit.log_in()
     visit.go("/")
@@ -333,7 +308,6 @@ def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(visit: V
     assert order == sorted(order)
 
 
-@needs_browser
 def test_a_server_that_went_away_is_said(visit: Visit) -> None:
     page = visit.log_in()
     visit.go("/")
@@ -342,7 +316,6 @@ def test_a_server_that_went_away_is_said(visit: Visit) -> None:
     visit.complaints = [said for said in visit.complaints if "net::ERR_FAILED" not in said]
 
 
-@needs_browser
 def test_motion_is_left_out_for_those_who_ask(visit: Visit) -> None:
     visit.page.emulate_media(reduced_motion="reduce")
     visit.log_in()
@@ -350,22 +323,12 @@ def test_motion_is_left_out_for_those_who_ask(visit: Visit) -> None:
     assert page.evaluate("getComputedStyle(document.getElementById('plan-answer')).transitionProperty") == "none"
 
 
-def luminance(colour: str) -> float:
-    """Relative luminance, as WCAG 2 defines it."""
-    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def test_contrast_of_the_heat_map_is_enough_in_both_schemes() -> None:
     style = static_files()["dashboard.css"].data.decode()
-    parts = style.split("@media (prefers-color-scheme: dark)")
-    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6});", part)) for part in parts)
-    for scheme in (light, dark):
+    for scheme in schemes(style):
         for level in range(1, 6):
             front = scheme["on-light" if level < 4 else "on-deep"]
-            low, high = sorted((luminance(front), luminance(scheme[f"heat-{level}"])))
-            assert (high + 0.05) / (low + 0.05) >= 4.5, (level, front)
+            assert contrast(front, scheme[f"heat-{level}"]) >= 4.5, (level, front)
 
 
 def test_no_template_holds_script_or_style() -> None:

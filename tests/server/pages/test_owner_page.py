@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.pages.contrast import contrast, schemes
 
 import hushcall
 from hushcall.blocklist import Blocklist, Entry, Terms
@@ -22,7 +21,6 @@ from hushcall.report.hashing import derive
 from hushcall.report.subspace import Subspace
 
 jinja2 = pytest.importorskip("jinja2", reason="jinja2 is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 PAGES = Path(hushcall.__file__).parent / "server" / "pages"
 TEMPLATE = (PAGES / "templates" / "owner.html").read_text()
@@ -31,8 +29,6 @@ POLICY = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 
 ENTRY = Entry("+12025550143", 1_800_000_000, 1_800_086_400, 2, 118.2, 97.0, 140.1, 1e-9)
 TERMS = Terms("subspace", 4.0, 10, 1e-3, NANP.name, 7)
@@ -101,15 +97,6 @@ def site() -> Iterator[Site]:
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    root = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as running:
-        launched = running.chromium.launch(executable_path=CHROMIUM, args=root)
-        yield launched
-        launched.close()
-
-
 @dataclass
 class Visit:
     """The open page, what it requested and what it complained about."""
@@ -164,7 +151,6 @@ def known_entropy(count: int) -> bytes:
     return bytes(stream)
 
 
-@needs_browser
 def test_nothing_is_requested_once_the_page_is_there(site: Site, visit: Visit) -> None:
     page = visit.open(site.url)
     assert all(url.startswith(site.url.removesuffix("owner")) for url in visit.requests)
@@ -178,7 +164,6 @@ def test_nothing_is_requested_once_the_page_is_there(site: Site, visit: Visit) -
     assert "Rolled 5 times" in text(page, "#tally-words")
 
 
-@needs_browser
 def test_the_page_sends_what_a_phone_would(site: Site, visit: Visit) -> None:
     visit.page.add_init_script(KNOWN_ENTROPY)
     page = visit.open(site.url)
@@ -192,7 +177,6 @@ def test_the_page_sends_what_a_phone_would(site: Site, visit: Visit) -> None:
         page.click("#roll")
 
 
-@needs_browser
 def test_true_and_false_reports_come_as_often_as_promised(site: Site, visit: Visit) -> None:
     visit.page.add_init_script(KNOWN_ENTROPY)
     page = visit.open(site.url)
@@ -202,7 +186,6 @@ def test_true_and_false_reports_come_as_often_as_promised(site: Site, visit: Vis
     assert int(found[1]) / 400 == pytest.approx(0.638, abs=0.072)  # three standard deviations
 
 
-@needs_browser
 def test_the_list_is_asked_for_once_and_searched_at_home(site: Site, visit: Visit) -> None:
     page = visit.open(site.url)
     before = len(visit.requests)
@@ -225,7 +208,6 @@ def test_the_list_is_asked_for_once_and_searched_at_home(site: Site, visit: Visi
     assert len(visit.requests) == before + 1
 
 
-@needs_browser
 @pytest.mark.parametrize("published", [None, b"<!doctype html>", LIST[: LIST.index(b"\n") + 1]])
 def test_a_list_that_cannot_be_read_is_said(site: Site, visit: Visit, published: bytes | None) -> None:
     site.published = published
@@ -237,7 +219,6 @@ def test_a_list_that_cannot_be_read_is_said(site: Site, visit: Visit, published:
     visit.complaints = [said for said in visit.complaints if "404" not in said]  # the browser's own line
 
 
-@needs_browser
 def test_the_keyboard_is_enough(site: Site, visit: Visit) -> None:
     page = visit.open(site.url)
 
@@ -269,7 +250,6 @@ def test_the_keyboard_is_enough(site: Site, visit: Visit) -> None:
     assert "is on the list" in text(page, "#answer")
 
 
-@needs_browser
 def test_a_wrong_number_is_named_and_results_fade(site: Site, visit: Visit) -> None:
     page = visit.open(site.url)
     for typed in ("", "911", "+44 20 7946 0958", "+1 202 155 0143", "+1 999 555 0143", "<b>"):
@@ -282,7 +262,6 @@ def test_a_wrong_number_is_named_and_results_fade(site: Site, visit: Visit) -> N
     assert page.locator(".stale").count() == 0
 
 
-@needs_browser
 def test_only_numbers_that_can_hide_each_other_are_compared(site: Site, visit: Visit) -> None:
     page = visit.open(site.url)
     page.fill("#other", "+1 415 555 0143")
@@ -294,7 +273,6 @@ def test_only_numbers_that_can_hide_each_other_are_compared(site: Site, visit: V
     assert text(page, "#other-error") == ""
 
 
-@needs_browser
 def test_the_verdict_agrees_with_the_odds(site: Site, visit: Visit) -> None:
     visit.page.add_init_script(KNOWN_ENTROPY)
     page = visit.open(site.url)
@@ -315,7 +293,6 @@ def test_the_verdict_agrees_with_the_odds(site: Site, visit: Visit) -> None:
     assert "98.2 %" in text(page, "#doubt-words")
 
 
-@needs_browser
 def test_what_a_thief_learns(site: Site, visit: Visit) -> None:
     page = visit.open(site.url)
     assert text(page, "#possible") == "8,000,000"
@@ -324,7 +301,6 @@ def test_what_a_thief_learns(site: Site, visit: Visit) -> None:
     assert text(page, "#after") in ("1 in 392,000", "1 in 21,400,000")
 
 
-@needs_browser
 def test_a_server_that_protects_whole_numbers(site: Site, visit: Visit) -> None:
     site.settings = settings(profile="sensitive-whole", mechanism="whole-number", epsilon=8.0, bits_example=17)
     page = visit.open(site.url)
@@ -338,7 +314,6 @@ def test_a_server_that_protects_whole_numbers(site: Site, visit: Visit) -> None:
     assert text(page, "#other-error") == ""
 
 
-@needs_browser
 def test_a_mechanism_that_the_page_does_not_know(site: Site, visit: Visit) -> None:
     site.settings = settings(profile="</script><b>", mechanism="sh-extended", epsilon=11.8)
     page = visit.open(site.url)
@@ -348,7 +323,6 @@ def test_a_mechanism_that_the_page_does_not_know(site: Site, visit: Visit) -> No
     page.wait_for_selector("#lookup-form:visible")
 
 
-@needs_browser
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_sticks_out(site: Site, visit: Visit, width: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
@@ -357,26 +331,15 @@ def test_nothing_sticks_out(site: Site, visit: Visit, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def luminance(colour: str) -> float:
-    """Relative luminance, as WCAG 2 defines it."""
-    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def test_contrast_is_enough_in_both_schemes() -> None:
     style = (PAGES / "static" / "hushcall.css").read_text()
-    light, dark = (
-        dict(re.findall(r"--([\w-]+): (#\w{6});", part)) for part in style.split("@media (prefers-color")[:2]
-    )
     grounds = ("ground", "surface")
     text_on = {"ink": (*grounds, "sunken", "accent-soft", "other-soft"), "quiet": grounds, "wrong": grounds}
     text_on |= {"accent": (*grounds, "accent-soft"), "other": (*grounds, "other-soft"), "on-accent": ("accent",)}
-    for scheme in (light, dark):
+    for scheme in schemes(style):
         for front, backs in text_on.items():
             for back in backs:
-                low, high = sorted((luminance(scheme[front]), luminance(scheme[back])))
-                assert (high + 0.05) / (low + 0.05) >= 4.5, (front, back)
+                assert contrast(scheme[front], scheme[back]) >= 4.5, (front, back)
 
 
 def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:

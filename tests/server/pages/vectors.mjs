@@ -1,4 +1,4 @@
-// Answers vectors as tests/vectors/make.py does, with the page's modules: {"op", "in"} come in, {"out", "error"} leave.
+// Answers vectors as tests/vectors/operations.py does, with the page's modules: {"op", "in"} come in, {"out", "error"} leave.
 
 import { readFileSync } from "node:fs";
 

@@ -9,7 +9,7 @@ from datetime import tzinfo
 from hushcall.errors import InvalidData
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.clock import ISO
-from hushcall.formats.calls.exchange import columns, first_rows, quoted, stranger
+from hushcall.formats.calls.exchange import columns, first_rows, outside_call, quoted
 from hushcall.formats.calls.reader import LogReader
 
 # accountcode, src, dst, dcontext, clid, channel, dstchannel, lastapp, lastdata, start, answer, end, duration, billsec,
@@ -25,11 +25,8 @@ def _parse(line: str, zone: tzinfo) -> Call | None:
     if row[_DISPOSITION] != "ANSWERED" and row[_DISPOSITION] not in _UNANSWERED:
         raise InvalidData("disposition", f"be ANSWERED or one of {', '.join(_UNANSWERED)}", "another")
     at = ISO.read(row[_START], zone)
-    found = stranger(row[_SOURCE], row[_TARGET], _INNER.search(row[_CONTEXT]) is not None)
-    if found is None:
-        return None
-    number, called = found
-    return Call(number, at, CallKind.OUTGOING if called else _incoming(row))
+    inner = _INNER.search(row[_CONTEXT]) is not None
+    return outside_call(row[_SOURCE], row[_TARGET], inner, at, _incoming(row))
 
 
 def _incoming(row: list[str]) -> CallKind:

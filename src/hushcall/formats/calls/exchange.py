@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hushcall.errors import InvalidData
-from hushcall.formats.calls.call import known_number
+from hushcall.formats.calls.call import Call, CallKind, known_number
 from hushcall.formats.calls.texts import first_lines
 
 OUTSIDE_DIGITS = 7
@@ -53,6 +53,15 @@ def stranger(source: str, target: str, context_is_inner: bool) -> tuple[str, boo
     if outside(target) and (from_inside or context_is_inner):
         return known_number(target), True
     return None if from_inside else (caller, False)
+
+
+def outside_call(source: str, target: str, context_is_inner: bool, at: int, incoming: CallKind) -> Call | None:
+    """The call with the outside party, ``incoming`` unless it was called; ``None`` for a call from desk to desk."""
+    found = stranger(source, target, context_is_inner)
+    if found is None:
+        return None
+    number, called = found
+    return Call(number, at, CallKind.OUTGOING if called else incoming)
 
 
 def quoted(values: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.clock import ISO
-from hushcall.formats.calls.exchange import columns, first_rows, quoted, stranger
+from hushcall.formats.calls.exchange import columns, first_rows, outside_call, quoted
 from hushcall.formats.calls.reader import LogReader
 
 # caller_id_name, caller_id_number, destination_number, context, start, answer, end, duration, billsec, hangup_cause, …
@@ -21,11 +21,8 @@ _INNER = re.compile(r"default|internal|outbound|outgoing", re.IGNORECASE)
 def _parse(line: str, zone: tzinfo) -> Call | None:
     row = columns(line, _COLUMNS)
     at = ISO.read(row[_START], zone)
-    found = stranger(row[_SOURCE], row[_TARGET], _INNER.fullmatch(row[_CONTEXT]) is not None)
-    if found is None:
-        return None
-    number, called = found
-    return Call(number, at, CallKind.OUTGOING if called else _incoming(row))
+    inner = _INNER.fullmatch(row[_CONTEXT]) is not None
+    return outside_call(row[_SOURCE], row[_TARGET], inner, at, _incoming(row))
 
 
 def _incoming(row: list[str]) -> CallKind:

@@ -15,7 +15,7 @@ from hushcall import __version__
 from hushcall.profiles import Profile
 from hushcall.server import schema, signing
 from hushcall.server.service import Service
-from hushcall.server.signing import DEFAULT_LIFETIMES, RoleStatus
+from hushcall.server.signing import LIFETIMES, RoleStatus
 from hushcall.server.store import PublishedFiles
 
 SOON = 0.25
@@ -76,7 +76,7 @@ def health(service: Service) -> Health:
 
 
 def _soon(role: RoleStatus, now: datetime) -> bool:
-    return not role.expired and (role.expires - now) / DEFAULT_LIFETIMES.of(role.role) < SOON
+    return not role.expired and (role.expires - now) / LIFETIMES.of(role.role) < SOON
 
 
 def machine(service: Service) -> Machine:

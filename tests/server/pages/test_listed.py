@@ -1,0 +1,91 @@
+"""Searches in the published list: by prefix and in any notation, quick with a hundred thousand entries."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.server.pages.seeded import Seeded, big_list, open_seeded, queries
+
+from hushcall.server.app import make_app
+from hushcall.server.pages.listed import Lists, search
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeded]:
+    """A hundred thousand entries."""
+    made = open_seeded(tmp_path_factory.mktemp("many"))
+    big_list(made.service, 100_000)
+    yield made
+    made.service.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "total"),
+    [("", 100_000), ("202", 214), ("+1 (202)", 214), ("1202", 214), ("20", 1926), ("2027", 0), ("+1", 100_000)],
+)
+def test_a_prefix_finds_all_that_begin_so(many: Seeded, asked: str, total: int) -> None:
+    found = Lists(many.service.store).newest()
+    assert found is not None
+    result = search(found, asked)
+    digits = re.sub(r"\D", "", asked).removeprefix("1")
+    expected = [line for line in found.lines if line.startswith(b'{"number":"+1' + digits.encode())]
+    assert result.total == len(expected) == total
+    assert [entry.line().rstrip() for entry in result.entries] == expected[:50]
+
+
+@pytest.mark.parametrize("asked", ["2012000000", "+1 201 200 0000", "1-201-200-0000", "(201) 200.0000"])
+def test_a_number_is_found_in_any_notation(many: Seeded, asked: str) -> None:
+    found = Lists(many.service.store).newest()
+    assert found is not None
+    result = search(found, asked)
+    assert result.number == "+12012000000"
+    assert [entry.number for entry in result.entries] == ["+12012000000"]
+
+
+@pytest.mark.parametrize(
+    "asked", ["hello", "+44 20 7946 0958", "20255501430", "000 000 0000", "+1 202 055 0143", "<b>"]
+)
+def test_what_is_no_number_is_said(many: Seeded, asked: str) -> None:
+    found = Lists(many.service.store).newest()
+    assert found is not None
+    result = search(found, asked)
+    assert result.problem
+    assert not result.entries
+
+
+def test_pages_of_a_search_end(many: Seeded) -> None:
+    found = Lists(many.service.store).newest()
+    assert found is not None
+    last = search(found, "", 10**6)
+    assert (last.page, last.pages, len(last.entries)) == (2000, 2000, 50)
+    assert search(found, "", 2).entries[0] > search(found, "", 1).entries[-1]
+
+
+def test_the_list_is_read_once_a_version(many: Seeded) -> None:
+    lists, read = Lists(many.service.store), queries(many)
+    for _ in range(5):
+        lists.newest()
+    assert len([one for one in read if "versions.data" in one]) == 1
+
+
+def test_overview_and_search_answer_at_once_with_a_hundred_thousand_entries(many: Seeded) -> None:
+    app = make_app(many.service)
+    client = TestClient(app, follow_redirects=False)
+    client.post("/login", data={"token": many.token})
+
+    def median(path: str) -> float:
+        taken = []
+        for _ in range(7):
+            app.state.site.forget()
+            start = time.perf_counter()
+            assert client.get(path).status_code == 200
+            taken.append(time.perf_counter() - start)
+        return sorted(taken)[3]
+
+    for path in ("/", "/list", "/list?q=202", "/list?q=2012000000", "/rounds/13"):
+        client.get(path)
+        assert median(path) < 0.3, path

@@ -1,0 +1,47 @@
+"""The planner: it reckons as the command does, and names the wish that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+
+from hushcall.learn.planning import outlook
+from hushcall.profiles import DEFAULT
+from hushcall.server.pages.planner import plan
+
+
+def test_the_planner_reckons_as_the_command_does(operator: TestClient) -> None:
+    expected = outlook(DEFAULT, 1000, 150, 400)
+    page = operator.get("/plan", params={"users": 1000, "epsilon": 4, "tau": 10, "spam": 150, "buckets": 400}).text
+    assert f"{expected.detectable} reports" in page
+    assert f"{expected.smallest_bucket} phones" in page
+    answer = operator.get("/plan/answer", params={"users": "1,000"})
+    assert f"{expected.detectable} reports" in answer.text
+    assert "<html" not in answer.text
+
+
+def test_wrong_listings_stay_below_the_level() -> None:
+    made = plan({"users": "5000"}, DEFAULT)
+    assert made.row is not None
+    assert all(row.wrong is not None and 0 < row.wrong <= DEFAULT.level for row in made.rows)
+    finds = [row.detectable or 0 for row in made.rows]
+    assert finds == sorted(finds, reverse=True)  # more budget, smaller numbers found
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"users": "0"}, "users"),
+        ({"users": "-5"}, "users"),
+        ({"users": "9" * 30}, "users"),
+        ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": "99"}, "epsilon"),
+        ({"epsilon": "x"}, "epsilon"),
+        ({"tau": "1.5"}, "tau"),
+        ({"mechanism": "rappor"}, "mechanism"),
+        ({"users": "10", "spam": "11"}, "spam"),
+        ({"users": "²"}, "users"),
+    ],
+)
+def test_a_wrong_wish_is_named(form: dict[str, str], field: str) -> None:
+    assert set(plan(form, DEFAULT).problems) == {field}

@@ -1,0 +1,229 @@
+"""What a vector's ``op`` does: its ``in`` comes in, its ``out`` leaves, or the error of its ``error`` is raised."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from hushcall.blocklist import apply_delta
+from hushcall.errors import HushcallError
+from hushcall.numbers import NANP, Number
+from hushcall.phone import unknown
+from hushcall.phone.lookup import LoadedList, Policy, check
+from hushcall.phone.round_info import RoundInfo
+from hushcall.privacy.accounting import Accounting
+from hushcall.privacy.coins import read, seeded, uniform
+from hushcall.report import randomisers
+from hushcall.report.codes import ExtendedHamming
+from hushcall.report.hashing import MultiplyShift, derive
+from hushcall.report.items import bucket_of, item_of
+from hushcall.report.local_hashing import LocalHashing
+from hushcall.report.original_histogram import OriginalHistogram, row_sign
+from hushcall.report.prefix_extending import PrefixExtending
+from hushcall.report.randomisers import ChannelRandomiser, RandomisedResponse
+from hushcall.report.rappor import Rappor
+from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
+from hushcall.report.succinct_histogram import SuccinctHistogram, channel_hashes
+from hushcall.report.tree_histogram import TreeHistogram
+
+Vector = dict[str, Any]
+Phone = LocalHashing | Subspace | OriginalHistogram | SuccinctHistogram | PrefixExtending | TreeHistogram | Rappor
+
+
+def encode(order: int, message: str) -> Vector:
+    return {"word": str(ExtendedHamming(order).encode(int(message)))}
+
+
+def decode(order: int, word: str) -> Vector:
+    message = ExtendedHamming(order).decode(int(word))
+    return {"message": None if message is None else str(message)}
+
+
+def multiply_shift(a: str, b: str, item: str, bits: int) -> Vector:
+    return {"value": MultiplyShift(int(a), int(b)).bits(int(item), bits)}
+
+
+def multiply_shift_below(a: str, b: str, item: str, size: int) -> Vector:
+    return {"value": MultiplyShift(int(a), int(b)).below(int(item), size)}
+
+
+def derive_seed(label: str, parts: list[str]) -> Vector:
+    return {"seed": derive(label, *map(bytes.fromhex, parts)).hex()}
+
+
+def channel(seed: str, t: int, bits: int, item: str) -> Vector:
+    return {"channel": channel_hashes(bytes.fromhex(seed), t + 1)[t].bits(int(item), bits)}
+
+
+def rows(public: str, bits: int, item_bits: int) -> Vector:
+    return {"rows": [str(row) for row in Subspace(4.0, bits, item_bits).rows(bytes.fromhex(public))]}
+
+
+def matrix_product(rows: list[str], item: str) -> Vector:
+    return {"value": linear_hash(tuple(map(int, rows)), int(item))}
+
+
+def projection_sign(seed: str, row: int, item: str) -> Vector:
+    return {"sign": row_sign(bytes.fromhex(seed), row, int(item))}
+
+
+def seeded_coins(seed: str, reads: list[int]) -> Vector:
+    coins = seeded(bytes.fromhex(seed))
+    return {"blocks": [coins(count).hex() for count in reads]}
+
+
+def scale(word: str, size: int) -> Vector:
+    return {"value": uniform(int(word), size)}
+
+
+def read_coins(source: str, count: int) -> Vector:
+    return {"block": read(lambda _: bytes.fromhex(source), count).hex()}
+
+
+def channel_weights(kind: str, epsilon: str, keep: str | None = None) -> Vector:
+    made = randomisers.tuned(float(epsilon), int(keep)) if keep else getattr(randomisers, kind)(float(epsilon))
+    return {"keep": str(made.keep), "flip": str(made.flip), "noise": str(made.noise)}
+
+
+def response_weights(epsilon: str, size: int) -> Vector:
+    made = RandomisedResponse.of(float(epsilon), size)
+    return {"keep": str(made.keep), "other": str(made.other)}
+
+
+def channel_draw(keep: str, flip: str, noise: str, sign: int, word: str) -> Vector:
+    return {"symbol": ChannelRandomiser("given", int(keep), int(flip), int(noise)).draw(sign, int(word))}
+
+
+def response_draw(size: int, other: str, value: int, word: str) -> Vector:
+    return {"value": RandomisedResponse(size, int(other)).draw(value, int(word))}
+
+
+def parse_number(text: str | None) -> Vector:
+    return _number(NANP.parse(text))  # type: ignore[arg-type]
+
+
+def make_number(area: int, suffix: int) -> Vector:
+    return _number(NANP.number(area, suffix))
+
+
+def dummy(coins: str) -> Vector:
+    return _number(NANP.dummy(lambda _: bytes.fromhex(coins)))
+
+
+def report(mechanism: Vector, item: str, public: str, coins: str) -> Vector:
+    phone = phone_of(**mechanism)
+    made = phone.privatise(int(item), bytes.fromhex(public), lambda _: bytes.fromhex(coins))
+    return {"report": made.hex(), "contents": _contents(phone, made)}
+
+
+def parse_report(mechanism: Vector, report: str) -> Vector:
+    phone = phone_of(**mechanism)
+    return {"contents": _contents(phone, bytes.fromhex(report))}
+
+
+def bucket_and_item(number: str, kind: str) -> Vector:
+    parsed = NANP.parse(number)
+    return {"bucket": bucket_of(parsed, kind), "item": str(item_of(parsed, kind, NANP))}
+
+
+def report_seed(seed: str, ticket: str) -> Vector:
+    asked = RoundInfo(1, "collecting", 0, 1, 2, 1, bytes.fromhex(seed), NANP.name, 7, "subspace", 4.0)
+    return {"public": asked.public_for(ticket).hex()}
+
+
+def choose(candidates: list[str], coins: str) -> Vector:
+    source = io.BytesIO(bytes.fromhex(coins))
+    number, made_up = unknown.choose(candidates, NANP, source.read)
+    return {"number": str(number), "dummy": made_up}
+
+
+def verdict(list: str, number: str, contacts: list[str], block_days: int, block_phones: float | None) -> Vector:  # noqa: A002
+    loaded = LoadedList.from_bytes(list.encode())
+    found = check(loaded, number, Policy(block_days, block_phones, frozenset(contacts)), now=0)
+    return {"action": found.action.value, "listed": loaded.find(number) is not None}
+
+
+def delta_applied(list: str, delta: str) -> Vector:  # noqa: A002
+    return {"list": apply_delta(list.encode(), delta.encode()).decode()}
+
+
+def _number(number: Number) -> Vector:
+    return {"e164": str(number), "area": number.area, "suffix": number.suffix}
+
+
+def phone_of(name: str, **given: Any) -> Phone:
+    """A mechanism from its parameters as they stand in a vector."""
+    if "seed" in given:
+        given["seed"] = bytes.fromhex(given["seed"])
+    if name in _SIMPLE:
+        return _SIMPLE[name](**given)
+    if "keep" in given:
+        given["keep"] = int(given["keep"])
+    return SuccinctHistogram.with_budget(
+        name.removeprefix("sh-"), accounting=Accounting(given.pop("accounting")), **given
+    )
+
+
+_SIMPLE: dict[str, Callable[..., Phone]] = {
+    "olh": LocalHashing,
+    "subspace": Subspace,
+    "whole-number": WholeNumber,
+    "sh-original": OriginalHistogram,
+    "pem": PrefixExtending,
+    "treehist": TreeHistogram,
+    "rappor": Rappor,
+}
+
+
+def _contents(phone: Phone, report: bytes) -> Vector:
+    if isinstance(phone, SuccinctHistogram):
+        channels, value = phone.parse(report)
+        return {"channels": [list(pair) for pair in channels], "value": value}
+    if isinstance(phone, OriginalHistogram):
+        channels, (row, sign) = phone.parse(report)
+        return {"channels": [list(pair) for pair in channels], "row": row, "sign": sign}
+    if isinstance(phone, TreeHistogram):
+        return {"sign": phone.parse(report)}
+    if isinstance(phone, Rappor):
+        return {"filter": phone.parse(report).hex()}
+    return {"value": phone.parse(report)}
+
+
+def answer(op: str, given: Vector) -> tuple[Vector | None, str | None]:
+    """(out, error) of one vector."""
+    operation: Callable[..., Vector] = OPERATIONS[op]
+    try:
+        return operation(**given), None
+    except HushcallError as error:
+        return None, type(error).__name__
+
+
+OPERATIONS: dict[str, Callable[..., Vector]] = {
+    "encode": encode,
+    "decode": decode,
+    "multiply_shift": multiply_shift,
+    "multiply_shift_below": multiply_shift_below,
+    "derive": derive_seed,
+    "channel": channel,
+    "rows": rows,
+    "matrix_product": matrix_product,
+    "projection_sign": projection_sign,
+    "seeded": seeded_coins,
+    "uniform": scale,
+    "read": read_coins,
+    "channel_weights": channel_weights,
+    "response_weights": response_weights,
+    "channel_draw": channel_draw,
+    "response_draw": response_draw,
+    "parse_number": parse_number,
+    "number": make_number,
+    "dummy": dummy,
+    "report": report,
+    "parse_report": parse_report,
+    "bucket_and_item": bucket_and_item,
+    "report_seed": report_seed,
+    "choose": choose,
+    "verdict": verdict,
+    "apply_delta": delta_applied,
+}
