@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from hushcall.blocklist import Blocklist, Entry, Sighting, Terms
+from hushcall.protocol.blocklist import Blocklist, Entry, Sighting, Terms
 
 TERMS = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
 DAY = 86_400

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from securesystemslib.signer import CryptoSigner
 
-from hushcall.blocklist import Blocklist, Entry, Terms, delta
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms, delta
 from hushcall.server import signing
 from hushcall.server.keys import KeyRing
 

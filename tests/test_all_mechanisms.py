@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.mechanisms import CASES, Case, reports_of
 
+from hushcall.audit.enumeration import examine
 from hushcall.errors import InvalidReport, InvalidTally
-from hushcall.privacy.audit import examine
 from hushcall.privacy.coins import seeded
 
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lists import DAY, START, TERMS, big_list, blocklists, entries, sample, sightings
 
-from hushcall.blocklist import (
+from hushcall.errors import HushcallError, InvalidList, InvalidParameter
+from hushcall.protocol.blocklist import (
     Blocklist,
     Entry,
     Sighting,
@@ -21,7 +22,6 @@ from hushcall.blocklist import (
     renumbered,
     unix,
 )
-from hushcall.errors import HushcallError, InvalidList, InvalidParameter
 
 
 def seen(number: str, *rounds: int) -> list[Sighting]:

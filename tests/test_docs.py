@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from hushcall.audit.mutants import MUTANTS
 from hushcall.cli.app import app
-from hushcall.privacy.mutants import MUTANTS
 from hushcall.server.settings import example
 
 ROOT = Path(__file__).parent.parent

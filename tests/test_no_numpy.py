@@ -22,7 +22,7 @@ WITHOUT = "import sys\nfor name in ('numpy', 'scipy', 'numba'):\n    sys.modules
 
 MAKE_A_REPORT_OF_EACH = """
 import importlib, pkgutil
-import hushcall.privacy.audit, hushcall.privacy.coins, hushcall.profiles, hushcall.report
+import hushcall.audit.enumeration, hushcall.privacy.coins, hushcall.profiles, hushcall.report
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
 

@@ -15,7 +15,7 @@ from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.exact import epsilon_value
-from hushcall.report.items import UNBUCKETED
+from hushcall.protocol.items import UNBUCKETED
 
 TAU = 143
 """The paper's smallest τ: U_{31,143} = 75 %."""

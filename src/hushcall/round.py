@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hushcall.learn.decide import HeavyHitter
+from hushcall.learn.bucket_setup import open_bucket
+from hushcall.learn.decision import HeavyHitter
 from hushcall.learn.learner import Learner, Reported
-from hushcall.learn.opening import open_bucket
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
+from hushcall.protocol.items import bucket_of, item_of, number_of
 from hushcall.report.hashing import SEED_BYTES, derive
-from hushcall.report.items import bucket_of, item_of, number_of
 from hushcall.report.mechanism import report_bytes
 
 

@@ -11,7 +11,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from tests.lists import START, blocklists, sample
 
-from hushcall.blocklist import Blocklist, Entry
 from hushcall.errors import InvalidList, InvalidParameter
 from hushcall.formats.phoneblock import (
     STEPS,
@@ -26,6 +25,7 @@ from hushcall.formats.phoneblock import (
     sha1_of,
     votes,
 )
+from hushcall.protocol.blocklist import Blocklist, Entry
 
 ENTRY = Entry("+12025550143", START, START + 86_400, 2, 118.2, 97.0, 140.1, 1e-9)
 

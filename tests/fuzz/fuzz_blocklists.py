@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hushcall.blocklist import Blocklist, Entry, Terms, apply_delta, delta
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS
 from hushcall.formats.phoneblock import document, parse
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms, apply_delta, delta
 
 ENTRIES = tuple(
     Entry(f"+120255501{last}", 1_794_700_800, 1_794_787_200, 2, 9.5 * i, 0.0, 200.0, 1e-9)

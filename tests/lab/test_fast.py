@@ -10,9 +10,9 @@ from tests.mechanisms import SUFFIXES, reports_of
 
 from hushcall.lab.fast import Bucket, channel_sums, detect
 from hushcall.lab.months import phone_by_phone
+from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.channels import channel_sums as real_sums
 from hushcall.learn.learner import matrix
-from hushcall.learn.opening import open_bucket
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile

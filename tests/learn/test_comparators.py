@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hushcall.audit.enumeration import Probe, examine, probe_items, worst_ratio
+from hushcall.audit.mutants import bit_in_the_clear, generous_bit, telling_group
+from hushcall.audit.subjects import reports as audited
 from hushcall.errors import (
     InvalidParameter,
     InvalidReport,
@@ -24,11 +27,8 @@ from hushcall.learn.comparators.rappor import RapporLearner
 from hushcall.learn.comparators.splitting import extend, pieces, roots, shares
 from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
 from hushcall.learn.learner import Reported
-from hushcall.privacy.audit import Probe, examine, probe_items, worst_ratio
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.privacy.exact import exp_below
-from hushcall.privacy.mutants import bit_in_the_clear, generous_bit, telling_group
-from hushcall.privacy.subjects import reports as audited
 from hushcall.report.hashing import derive
 from hushcall.report.prefix_extending import PrefixExtending
 from hushcall.report.rappor import ByteFlips, Rappor

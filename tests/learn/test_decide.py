@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hushcall.errors import InvalidParameter
-from hushcall.learn.decide import Control, HeavyHitter, Rule, Support, above
+from hushcall.learn.decision import Control, HeavyHitter, Rule, Support, above
 from hushcall.learn.window import PooledSupport
 
 

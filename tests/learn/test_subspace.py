@@ -11,10 +11,10 @@ from tests import naive
 from tests.mechanisms import SUFFIXES, reports_of
 
 from hushcall.errors import InvalidParameter, InvalidTally
-from hushcall.learn import choosing
-from hushcall.learn.choosing import best_bits, bits_for, bits_for_threshold, detectable
-from hushcall.learn.decide import Control, Rule
+from hushcall.learn import subspace_tuning
+from hushcall.learn.decision import Control, Rule
 from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports, law_of
+from hushcall.learn.subspace_tuning import best_bits, bits_for, bits_for_threshold, detectable
 from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
 from hushcall.learn.window import find_in_window
 from hushcall.privacy.coins import seeded
@@ -165,10 +165,10 @@ def test_where_everything_above_tau_is_significant_b_serves_the_estimate(users: 
 
 
 def test_the_table_of_b_moves_in_steps() -> None:
-    choosing.best_bits.cache_clear()
+    subspace_tuning.best_bits.cache_clear()
     for users in range(1000, 1100):
         bits_for(users, 4.0, 10**7)
-    assert choosing.best_bits.cache_info().currsize <= 3
+    assert subspace_tuning.best_bits.cache_info().currsize <= 3
 
 
 @pytest.mark.parametrize(

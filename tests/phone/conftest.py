@@ -12,8 +12,8 @@ import pytest
 from tests.phone.fake_server import DAY, FakeService, over_http
 from tests.phone.lists_on_disk import put_list
 
-from hushcall.blocklist import iso
 from hushcall.cli import main
+from hushcall.protocol.blocklist import iso
 
 NOW = int(time.time())
 

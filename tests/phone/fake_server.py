@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from hushcall.blocklist import iso
 from hushcall.errors import Refused
+from hushcall.mechanisms.parameters import to_plain
 from hushcall.numbers import NANP
-from hushcall.phone.round_info import RoundInfo
+from hushcall.protocol.blocklist import iso
+from hushcall.protocol.items import UNBUCKETED
+from hushcall.protocol.round_document import RoundInfo
 from hushcall.report.hashing import derive
-from hushcall.report.items import UNBUCKETED
-from hushcall.report.parameters import to_plain
 from hushcall.report.subspace import Subspace, WholeNumber
 
 DAY = 86_400

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from hushcall.blocklist import Blocklist, Entry, Terms, iso
 from hushcall.phone.lookup import LIST_FILE, STATE_FILE
 from hushcall.phone.store import LISTS
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms, iso
 
 TERMS = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
 BLOCKED, WARNED, CLEAN = "+12025550143", "+12025550144", "+12025550145"

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
-from hushcall.blocklist import iso
 from hushcall.errors import InvalidData, InvalidList
 from hushcall.numbers import NANP
 from hushcall.phone import unknown
@@ -24,6 +23,7 @@ from hushcall.phone.agi import AgiServer
 from hushcall.phone.lookup import LIST_FILE, STATE_FILE
 from hushcall.phone.screening import Screen, save_policy
 from hushcall.phone.store import FILE, LISTS, Store
+from hushcall.protocol.blocklist import iso
 
 NOW = int(time.time())
 

@@ -12,7 +12,7 @@ from tests.phone.fake_server import DAY, START, FakeService, over_http
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
 from hushcall.phone import client
 from hushcall.phone.client import Enrolment, HttpServer, checked_url
-from hushcall.phone.round_info import RoundInfo
+from hushcall.protocol.round_document import RoundInfo
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
 from hushcall.phone.client import HttpServer
 from hushcall.phone.lock import locked
-from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import LISTS
+from hushcall.protocol.round_document import RoundInfo
 
 SPAM = "+12025550177"
 

@@ -6,13 +6,13 @@ from fractions import Fraction
 import pytest
 from tests.phone.fake_server import DAY, START, FakeServer, FakeService
 
+from hushcall.audit.enumeration import Probe
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP
 from hushcall.phone import diary
 from hushcall.phone.explain import Sent, example, explain, likelihood
 from hushcall.phone.phone import Phone
 from hushcall.phone.store import Store
-from hushcall.privacy.audit import Probe
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
 from hushcall.report.succinct_histogram import SuccinctHistogram

@@ -15,10 +15,10 @@ from tests.imports import brought_by
 from tests.published import ListServer, Operator, ago, make_list, now, serving
 from tuf.api.metadata import Metadata
 
-from hushcall.blocklist import delta
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable, UntrustedList
 from hushcall.phone.lists import ListClient
 from hushcall.phone.lookup import LIST_FILE, LoadedList
+from hushcall.protocol.blocklist import delta
 from hushcall.server import ceremony, signing
 from hushcall.server.keys import ONLINE
 

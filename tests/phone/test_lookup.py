@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.published import TERMS, make_list
 
-from hushcall.blocklist import Blocklist, Entry
 from hushcall.errors import HushcallError, InvalidList, InvalidParameter
 from hushcall.numbers import NANP
 from hushcall.phone.lookup import Action, LoadedList, Policy, check
+from hushcall.protocol.blocklist import Blocklist, Entry
 
 NUMBERS = st.sets(st.integers(10**6, 10**15 - 1).map(lambda digits: f"+{digits}"), max_size=20)
 SMALL = LoadedList.from_bytes(make_list(1).to_bytes())

@@ -13,13 +13,13 @@ from tests.phone.world import HALF, World
 
 from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
+from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.numbers import NANP
 from hushcall.phone import diary, ledger, unknown
 from hushcall.phone.ledger import Limits
 from hushcall.privacy.coins import seeded
+from hushcall.protocol.items import item_of
 from hushcall.report.hashing import derive
-from hushcall.report.items import item_of
-from hushcall.report.parameters import from_plain, to_plain
 from hushcall.report.subspace import Subspace, WholeNumber
 
 NUMBER = "+12025550143"

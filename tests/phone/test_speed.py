@@ -28,8 +28,8 @@ from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy
 from hushcall.profiles import DEFAULT
 from hushcall.report.hashing import derive
-from hushcall.report.items import item_of
-from hushcall.report.parameters import from_plain, to_plain
+from hushcall.protocol.items import item_of
+from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.report.subspace import Subspace
 assert (DEFAULT.mechanism, DEFAULT.epsilon) == ("subspace", 4)
 plain, seed = to_plain(Subspace(4.0, 5)), bytes(32)
@@ -47,7 +47,7 @@ LIST = """
 import json, sys, time
 from pathlib import Path
 from hushcall.phone.lookup import LIST_FILE, LoadedList, check
-from hushcall.blocklist import Blocklist, Entry, Terms
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 folder = Path(sys.argv[1])
 def megabytes(name):  # VmRSS now, VmHWM at its height; getrusage would count the parent in
     return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024

@@ -10,18 +10,18 @@ from tests.phone.fake_server import DAY, START, FakeServer, FakeService
 
 from hushcall.errors import InvalidParameter
 from hushcall.formats.calls.call import Call, CallKind
-from hushcall.learn.opening import open_bucket
+from hushcall.learn.bucket_setup import open_bucket
+from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.numbers import NANP
 from hushcall.phone import ledger, terms
 from hushcall.phone.phone import Outcome, Phone
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import MECHANISMS, Profile
+from hushcall.protocol.items import item_of
 from hushcall.report.hashing import derive
-from hushcall.report.items import item_of
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.original_histogram import OriginalHistogram
-from hushcall.report.parameters import from_plain, to_plain
 from hushcall.report.prefix_extending import PrefixExtending
 from hushcall.report.rappor import Rappor
 from hushcall.report.subspace import Subspace, WholeNumber

@@ -19,9 +19,9 @@ from hushcall.numbers import NANP
 from hushcall.phone import schedule
 from hushcall.phone.client import HttpServer
 from hushcall.phone.phone import Phone
-from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
+from hushcall.protocol.round_document import RoundInfo
 
 PHONES = 400
 FALSE_ALARM = 1e-6

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushcall.learn.opening import open_bucket
+from hushcall.audit import mutants, subjects
+from hushcall.audit.blackbox import lower_bound
+from hushcall.audit.enumeration import Broken, Probe, examine, probe_items, steps, worst_ratio
+from hushcall.learn.bucket_setup import open_bucket
 from hushcall.numbers import NANP
-from hushcall.privacy import mutants, subjects
 from hushcall.privacy.accounting import Accounting, exact_round_ratio
-from hushcall.privacy.audit import Broken, Probe, examine, probe_items, steps, worst_ratio
-from hushcall.privacy.blackbox import lower_bound
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.privacy.exact import exp_below, log
 from hushcall.profiles import PROFILES, Profile

@@ -23,6 +23,7 @@ from hushcall.errors import (
 from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import seeded
+from hushcall.protocol.wire import pack_channel, pack_value
 from hushcall.report.hashing import MultiplyShift
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Mechanism, report_bytes
@@ -32,7 +33,6 @@ from hushcall.report.rappor import Rappor
 from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
 from hushcall.report.succinct_histogram import SuccinctHistogram
 from hushcall.report.tree_histogram import TreeHistogram
-from hushcall.report.wire import pack_channel, pack_value
 
 SEED = bytes(range(32))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcall.errors import InvalidReport, WrongLength, WrongMechanism, WrongSymbol, WrongVersion
-from hushcall.report.wire import (
+from hushcall.protocol.wire import (
     HEADER_BYTES,
     VERSION,
     Kind,

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from tests.server.serving import SPAM, START, Clock, Village, everything, settings_for
 
-from hushcall.learn import opening, subspace  # noqa: F401  (before the fork, so that no child has to)
+from hushcall.learn import (
+    bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
+)
 from hushcall.privacy.coins import seeded
 from hushcall.server import appeals, schema
 from hushcall.server.service import Service, open_service

@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 import sqlalchemy as sa
 
+from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy, seeded
-from hushcall.report import parameters
+from hushcall.protocol.items import item_of
 from hushcall.report.hashing import derive
-from hushcall.report.items import item_of
 from hushcall.server import schema
 from hushcall.server.devices import SCOPES
 from hushcall.server.intake import Announce, Answer, Intake, Upload

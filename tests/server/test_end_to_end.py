@@ -14,13 +14,13 @@ import pytest
 from tests.server.conftest import MakeService
 from tests.server.serving import Clock, operator_token
 
-from hushcall.blocklist import Blocklist
 from hushcall.lab.fleet import Fleet, Operator
 from hushcall.lab.season import play_day
 from hushcall.lab.stream import REGION, Campaign, Stream
 from hushcall.numbers import NANP
 from hushcall.phone import ledger
 from hushcall.phone.lists import ListClient
+from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.logs import LOGGER, JsonLines
 from hushcall.server.running import running
 

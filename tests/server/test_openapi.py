@@ -16,8 +16,8 @@ from schemathesis.core.result import Ok
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
-from hushcall.phone.round_info import RoundInfo
-from hushcall.report import parameters
+from hushcall.mechanisms import parameters
+from hushcall.protocol.round_document import RoundInfo
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.app import make_app
 from hushcall.server.describing import SECURITY

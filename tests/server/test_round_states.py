@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Clock, Village, everything
 
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.protocol.blocklist import Blocklist
 from hushcall.server import appeals, schema, standing
 from hushcall.server import service as service_module
 from hushcall.server.listing import newest_list

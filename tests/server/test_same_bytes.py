@@ -20,9 +20,9 @@ import pytest
 from tests.server.serving import START, Clock, settings_for
 
 from hushcall.lab.load import drive
+from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP, Number
 from hushcall.privacy.coins import seeded
-from hushcall.report import parameters
 from hushcall.report.hashing import derive
 from hushcall.server.intake import ticket_for
 from hushcall.server.learning import opened_buckets

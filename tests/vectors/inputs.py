@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tests.vectors.operations import Vector, phone_of
 
-from hushcall.blocklist import Blocklist, Entry, Terms, delta, renumbered
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ONE, seeded
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms, delta, renumbered
 from hushcall.report.codes import ExtendedHamming
 
 SEED = bytes(range(32)).hex()

@@ -6,18 +6,18 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from hushcall.blocklist import apply_delta
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP, Number
 from hushcall.phone import unknown
 from hushcall.phone.lookup import LoadedList, Policy, check
-from hushcall.phone.round_info import RoundInfo
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import read, seeded, uniform
+from hushcall.protocol.blocklist import apply_delta
+from hushcall.protocol.items import bucket_of, item_of
+from hushcall.protocol.round_document import RoundInfo
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
 from hushcall.report.hashing import MultiplyShift, derive
-from hushcall.report.items import bucket_of, item_of
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.original_histogram import OriginalHistogram, row_sign
 from hushcall.report.prefix_extending import PrefixExtending

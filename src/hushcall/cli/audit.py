@@ -11,13 +11,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from hushcall import checks
+from hushcall.audit import mutants as broken
+from hushcall.audit import subjects
+from hushcall.audit.blackbox import LowerBound, lower_bound
+from hushcall.audit.enumeration import Finding
 from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
-from hushcall.privacy import mutants as broken
-from hushcall.privacy import subjects
-from hushcall.privacy.audit import Finding
-from hushcall.privacy.blackbox import LowerBound, lower_bound
 from hushcall.privacy.coins import os_entropy, seeded
 from hushcall.privacy.exact import MOST_EPSILON
 

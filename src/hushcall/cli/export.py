@@ -40,8 +40,8 @@ def export(
 
       curl -s https://example.org/v1/lists/current/blocklist.jsonl | hushcall export --to plain --list -
     """
-    from hushcall.blocklist import Blocklist  # noqa: PLC0415
     from hushcall.formats.blocklists import WRITERS, writer_named  # noqa: PLC0415
+    from hushcall.protocol.blocklist import Blocklist  # noqa: PLC0415
 
     if names:
         _print_names([(w.name, w.title, w.filename, w.media_type) for w in WRITERS.values()], json)

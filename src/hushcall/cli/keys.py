@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from hushcall.blocklist import iso
 from hushcall.cli import show
 from hushcall.cli.serving import ConfigOption, DatabaseOption, DataOption, chosen_settings, must_exist
 from hushcall.cli.show import Json
+from hushcall.protocol.blocklist import iso
 
 if TYPE_CHECKING:
     from hushcall.server.ceremony import Published, Standing

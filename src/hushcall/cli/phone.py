@@ -149,8 +149,8 @@ def sync(home: Home = None, json: Json = False) -> None:
 
       hushcall phone sync
     """
-    from hushcall.blocklist import iso  # noqa: PLC0415
     from hushcall.phone.lock import locked  # noqa: PLC0415
+    from hushcall.protocol.blocklist import iso  # noqa: PLC0415
 
     with opened(home) as store, show.progress("fetching the list"), locked(folder_of(home), LOCK_PATIENCE):
         try:

@@ -60,8 +60,8 @@ def ledger(home: Home = None, json: Json = False) -> None:
 
       hushcall phone ledger --json
     """
-    from hushcall.blocklist import iso  # noqa: PLC0415
     from hushcall.phone import ledger as books  # noqa: PLC0415
+    from hushcall.protocol.blocklist import iso  # noqa: PLC0415
 
     now = int(time.time())
     with opened(home) as store:
@@ -144,7 +144,7 @@ def _others(sent: Sent) -> list[Number]:
     """
     from hushcall.phone.explain import likelihood  # noqa: PLC0415
     from hushcall.privacy.coins import ONE, seeded, uniform, words  # noqa: PLC0415
-    from hushcall.report.items import item_of  # noqa: PLC0415
+    from hushcall.protocol.items import item_of  # noqa: PLC0415
     from hushcall.report.subspace import Subspace  # noqa: PLC0415
 
     coins, plan, area = seeded(sent.public), sent.plan, sent.number.area
@@ -230,7 +230,7 @@ def _print(sent: Sent, found: Explanation) -> None:
 
 def _candidates(sent: Sent) -> int:
     """How many numbers the report may be about: those of the area code, or all where nothing is in the clear."""
-    from hushcall.report.items import UNBUCKETED  # noqa: PLC0415
+    from hushcall.protocol.items import UNBUCKETED  # noqa: PLC0415
 
     areas = len(sent.plan.area_codes) if sent.profile in UNBUCKETED else 1
     return areas * sent.plan.valid_suffixes

@@ -27,8 +27,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hushcall.blocklist import E164, Blocklist, Entry
 from hushcall.errors import InvalidList, InvalidParameter
+from hushcall.protocol.blocklist import E164, Blocklist, Entry
 
 Format = Literal["json", "xml"]
 

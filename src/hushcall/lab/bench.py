@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from hushcall.audit.subjects import fair_keep
 from hushcall.lab import peer
 from hushcall.lab.metrics import f1
 from hushcall.lab.proofs import DOMAIN, population, reports
-from hushcall.learn import choosing, walsh
+from hushcall.learn import subspace_tuning, walsh
 from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
-from hushcall.privacy.subjects import fair_keep
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Mechanism, report_bytes
 from hushcall.report.original_histogram import OriginalHistogram
@@ -93,7 +93,7 @@ def decode(
     rows = []
     for epsilon in epsilons:
         note(f"decoding at ε = {epsilon:g}")
-        bits = choosing.bits_for(users, epsilon, len(DOMAIN))
+        bits = subspace_tuning.bits_for(users, epsilon, len(DOMAIN))
         learner = SubspaceLearner(Subspace(epsilon, bits), DOMAIN)
         heavy, items = population(users, users // 10, random.Random(1))
         pairs = reports(learner.mechanism, items, "bench")
@@ -128,8 +128,8 @@ def catalogue(epsilon: float = 4.0) -> list[Mechanism]:
     """One of each mechanism, at parameters that a bucket of 1000 would get."""
     hh = 8.8
     return [
-        Subspace(epsilon, choosing.bits_for(1000, epsilon, len(DOMAIN))),
-        WholeNumber(epsilon, choosing.bits_for(23_188, epsilon, len(DOMAIN) * len(NANP.area_codes))),
+        Subspace(epsilon, subspace_tuning.bits_for(1000, epsilon, len(DOMAIN))),
+        WholeNumber(epsilon, subspace_tuning.bits_for(23_188, epsilon, len(DOMAIN) * len(NANP.area_codes))),
         *(SuccinctHistogram.with_budget(kind, hh, 3.0, channels=128) for kind in ("basic", "extended")),
         SuccinctHistogram.with_budget("tuned", hh, 3.0, channels=128, keep=fair_keep(LocalHashing(hh / 2).cost)),
         OriginalHistogram(hh + 3, channels=128),
@@ -166,9 +166,9 @@ def tallying(users: int = 2000, channels: int = 128) -> dict[str, float]:
 def whole_number(users: int = 23_188, epsilon: float = 8.0, note: Note = silent) -> dict[str, Any]:
     """A whole round with nothing in the clear, over all area codes."""
     areas = len(NANP.area_codes)
-    bits = choosing.bits_for(users, epsilon, len(DOMAIN) * areas)
+    bits = subspace_tuning.bits_for(users, epsilon, len(DOMAIN) * areas)
     learner = WholeNumberLearner(WholeNumber(epsilon, bits), DOMAIN, areas)
-    holders = choosing.detectable(users, epsilon, bits, len(DOMAIN) * areas)
+    holders = subspace_tuning.detectable(users, epsilon, bits, len(DOMAIN) * areas)
     heavy, items = population(users, 2 * holders, random.Random(2), item_bits=33)
     pairs = reports(learner.mechanism, items, "whole")
     begin = time.perf_counter()
@@ -201,7 +201,7 @@ def rivals(
         for seed in seeds:
             note(f"{bits} bits, ε = {epsilon:g}, seed {seed}")
             items, truth = peer.planted(seed, bits)
-            chosen = Subspace(epsilon, choosing.bits_for(len(items), epsilon, len(domain)), bits)
+            chosen = Subspace(epsilon, subspace_tuning.bits_for(len(items), epsilon, len(domain)), bits)
             learners: dict[str, Any] = {
                 "pem": PrefixExtendingLearner(PrefixExtending(epsilon, item_bits=bits), domain),
                 "subspace": SubspaceLearner(chosen, domain),

@@ -27,9 +27,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
-from hushcall.report import parameters
 from hushcall.report.hashing import derive
 from hushcall.server import schema
 from hushcall.server.intake import Announce, Answer, Intake

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from hushcall import checks
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidParameter
 from hushcall.lab.demo_server import Running, SharedClock, server
 from hushcall.lab.fleet import Fleet, Operator
@@ -26,6 +25,7 @@ from hushcall.numbers import NANP, Number
 from hushcall.phone import ledger
 from hushcall.phone.lists import ListClient
 from hushcall.phone.lookup import Action, LoadedList, check
+from hushcall.protocol.blocklist import Blocklist
 
 WINDOW = 4
 """Rounds that a number stays on the list after its last sighting: short, so that nine days show it leaving."""

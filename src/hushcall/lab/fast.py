@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall.learn.channels import decode_hard
-from hushcall.learn.decide import Support
+from hushcall.learn.decision import Support
 from hushcall.learn.list_decoding import likeliest
 from hushcall.learn.local_hashing import law_of as olh_law
 from hushcall.learn.original_histogram import OriginalHistogramLearner

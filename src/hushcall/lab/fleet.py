@@ -19,9 +19,9 @@ from hushcall.numbers import Number
 from hushcall.phone import unknown
 from hushcall.phone.client import HttpServer
 from hushcall.phone.phone import Phone
-from hushcall.phone.round_info import RoundInfo
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
+from hushcall.protocol.round_document import RoundInfo
 
 THREADS = 6
 """Enough that a commit of the server has company."""

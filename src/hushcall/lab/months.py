@@ -15,8 +15,8 @@ from hushcall import checks
 from hushcall.lab import fast
 from hushcall.lab.datasets import Calls
 from hushcall.lab.metrics import Scores, blocking_rates, days_to_listing
-from hushcall.learn.decide import Support
-from hushcall.learn.opening import open_bucket
+from hushcall.learn.bucket_setup import open_bucket
+from hushcall.learn.decision import Support
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.window import PooledSupport
 from hushcall.numbers import NANP

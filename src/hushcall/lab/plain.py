@@ -9,7 +9,7 @@ from typing import Any
 from hushcall.lab import describe
 from hushcall.lab.datasets import Calls
 from hushcall.lab.experiments import EPSILONS_HH, TAUS, Statement
-from hushcall.learn import gate, theory
+from hushcall.learn import occupancy, theory
 from hushcall.report import randomisers
 
 
@@ -27,11 +27,11 @@ def theory_document() -> dict[str, Any]:
     """Every figure that the paper's text computes from a formula."""
     rows: list[dict[str, Any]] = []
     for percent, tau in zip((75, 80, 85, 90, 95), TAUS, strict=True):
-        measured = gate.fill_probability(gate.REPAIRED_BITS, tau)
+        measured = occupancy.fill_probability(occupancy.REPAIRED_BITS, tau)
         rows.append({"what": f"U(31, {tau})", "paper": percent / 100, "computed": measured})
     for bins, count, said in ((24, 111, 0.8), (24, 84, 0.5), (34, 170, 0.8)):
-        rows.append({"what": f"U({bins}, {count})", "paper": said, "computed": gate.fill_probability(bins, count)})
-    rows.append({"what": "η for n = 1000", "paper": 0.023, "computed": gate.eta(15, 0.751, 2, 10**7, 1000)})
+        rows.append({"what": f"U({bins}, {count})", "paper": said, "computed": occupancy.fill_probability(bins, count)})
+    rows.append({"what": "η for n = 1000", "paper": 0.023, "computed": occupancy.eta(15, 0.751, 2, 10**7, 1000)})
     root, printed = theory.lower_variance_from(0.0), theory.lower_variance_from(0.0, as_printed=True)
     rows.append({"what": "ε from which extended beats basic, f = 0", "paper": printed, "computed": root})
     for budget in EPSILONS_HH:
@@ -44,7 +44,7 @@ def theory_document() -> dict[str, Any]:
         ):
             value = theory.channel_variance(odds, 1000, 150)
             rows.append({"what": f"variance, {kind}, ε_HH = {budget:g}, 150 of 1000", "paper": None, "computed": value})
-    eta = gate.eta(15, 0.751, 2, 10**7, 1000)
+    eta = occupancy.eta(15, 0.751, 2, 10**7, 1000)
     close = all(abs(row["computed"] - row["paper"]) < 0.004 for row in rows if str(row["what"]).startswith("U(31"))
     statements = [
         Statement("τ = 143 … 195 stand for 75 … 95 %", "U with l = 31, within 0.4 points", close),

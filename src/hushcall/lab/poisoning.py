@@ -19,10 +19,10 @@ from hushcall.lab import fast
 from hushcall.lab.experiments import Statement
 from hushcall.lab.figures import MARKERS, PALETTE, save, tidy
 from hushcall.lab.months import Setting
+from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.channels import decode_hard
-from hushcall.learn.decide import Support
+from hushcall.learn.decision import Support
 from hushcall.learn.local_hashing import law_of as olh_law
-from hushcall.learn.opening import open_bucket
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.theory import needed_support

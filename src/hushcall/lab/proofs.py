@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from hushcall.learn import choosing
+from hushcall.learn import subspace_tuning
 from hushcall.learn.channels import channel_sums, decode_hard
 from hushcall.learn.list_decoding import likeliest
 from hushcall.learn.subspace import SubspaceLearner
@@ -123,7 +123,7 @@ def null_behaviour(
     The share must lie within the 99 % interval of a binomial with the level that the discrete counts really give, which
     is at most the one asked for. The second value is (standard deviation of all absent estimates) / (theory).
     """
-    bits = choosing.bits_for(users, epsilon, len(DOMAIN), level)
+    bits = subspace_tuning.bits_for(users, epsilon, len(DOMAIN), level)
     learner = SubspaceLearner(Subspace(epsilon, bits), DOMAIN, level)
     law = learner.law(users)
     world, hits, squares = random.Random("null"), 0, 0.0
@@ -148,9 +148,9 @@ def power(
     users: int, epsilon: float, runs: int, level: float = 1e-3, holders: int = 0, progress: Progress = quiet
 ) -> Proof:
     """The count that ``plan`` promises to find with 90 % power, planted: how often the full decoder lists it."""
-    bits = choosing.bits_for(users, epsilon, len(DOMAIN), level)
+    bits = subspace_tuning.bits_for(users, epsilon, len(DOMAIN), level)
     learner = SubspaceLearner(Subspace(epsilon, bits), DOMAIN, level)
-    holders = holders or choosing.detectable(users, epsilon, bits, len(DOMAIN), level)
+    holders = holders or subspace_tuning.detectable(users, epsilon, bits, len(DOMAIN), level)
     world, hits = random.Random(f"power {users} {epsilon}"), 0
     for run in range(runs):
         heavy, items = population(users, holders, world)
@@ -165,9 +165,9 @@ def whole_number_power(
 ) -> Proof:
     """The same in whole-number mode; each run decodes the number's own area code and ``areas`` − 1 others."""
     total = len(NANP.area_codes)
-    bits = choosing.bits_for(users, epsilon, len(DOMAIN) * total)
+    bits = subspace_tuning.bits_for(users, epsilon, len(DOMAIN) * total)
     learner = WholeNumberLearner(WholeNumber(epsilon, bits), DOMAIN, total)
-    holders = choosing.detectable(users, epsilon, bits, len(DOMAIN) * total)
+    holders = subspace_tuning.detectable(users, epsilon, bits, len(DOMAIN) * total)
     world, hits = random.Random("whole"), 0
     for run in range(runs):
         heavy, items = population(users, holders, world, item_bits=33)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter, InvalidReport
-from hushcall.learn.decide import HeavyHitter
+from hushcall.learn.decision import HeavyHitter
+from hushcall.protocol.wire import HEADER_BYTES, VERSION
 from hushcall.report.hashing import SEED_BYTES
 from hushcall.report.mechanism import Mechanism
-from hushcall.report.wire import HEADER_BYTES, VERSION
 
 Reported: TypeAlias = tuple[bytes, bytes]
 """(the report's 32-byte public seed, the report)"""

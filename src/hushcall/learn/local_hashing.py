@@ -14,9 +14,9 @@ from numba import prange
 from numpy.typing import NDArray
 
 from hushcall.errors import InvalidTally
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn.compiled import kernel
-from hushcall.learn.decide import HeavyHitter, Support, judge
+from hushcall.learn.decision import HeavyHitter, Support, judge
 from hushcall.learn.learner import Reported, matrix, refuse, seeds
 from hushcall.privacy.coins import ONE
 from hushcall.report.hashing import HASH_BITS

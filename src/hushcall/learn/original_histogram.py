@@ -10,10 +10,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
 from hushcall.learn.compiled import kernel
-from hushcall.learn.decide import HeavyHitter, Support, judge
+from hushcall.learn.decision import HeavyHitter, Support, judge
 from hushcall.learn.learner import Reported, matrix, refuse
 from hushcall.learn.local_hashing import same_maker
 from hushcall.privacy.coins import ONE

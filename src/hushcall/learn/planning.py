@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hushcall.learn import choosing, gate, theory
+from hushcall.learn import occupancy, subspace_tuning, theory
+from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.comparators.outlook import rival_chance
 from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
 from hushcall.learn.comparators.rappor import RapporLearner
 from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
 from hushcall.learn.learner import Learner
-from hushcall.learn.opening import open_bucket
 from hushcall.learn.original_histogram import OriginalHistogramLearner
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
@@ -22,7 +22,7 @@ from hushcall.profiles import Profile
 from hushcall.report.hashing import SEED_BYTES
 from hushcall.report.mechanism import report_bytes
 
-POWER = choosing.POWER
+POWER = subspace_tuning.POWER
 
 
 @dataclass(frozen=True)
@@ -129,4 +129,4 @@ def _parameters(learner: Learner[Any]) -> str:
 
 def gate_probability(users: int) -> float:
     """U_{31,n}: the paper's chance that n phones with the same number show enough of its bits."""
-    return gate.fill_probability(gate.REPAIRED_BITS, users)
+    return occupancy.fill_probability(occupancy.REPAIRED_BITS, users)

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall import checks
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
-from hushcall.learn.decide import HeavyHitter, Rule, Support
+from hushcall.learn.decision import HeavyHitter, Rule, Support
 from hushcall.learn.learner import Reported, matrix, refuse
 from hushcall.learn.local_hashing import read_values, same_maker
 from hushcall.learn.theory import needed_support

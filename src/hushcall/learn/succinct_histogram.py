@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
-from hushcall.learn.decide import HeavyHitter
+from hushcall.learn.decision import HeavyHitter
 from hushcall.learn.learner import Reported, matrix, refuse, seeds
 from hushcall.learn.list_decoding import decode_list
 from hushcall.learn.local_hashing import HashTally, LocalHashingLearner, read_values, same_maker

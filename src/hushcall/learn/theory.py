@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall import checks
-from hushcall.learn.decide import Support
+from hushcall.learn.decision import Support
 from hushcall.learn.local_hashing import law_of
 from hushcall.privacy.coins import ONE
 from hushcall.privacy.exact import ceil_divide, epsilon_value, exp_below

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
-from hushcall.learn.decide import HeavyHitter, Rule, Support, above
+from hushcall.learn.decision import HeavyHitter, Rule, Support, above
 from hushcall.learn.learner import Reported
 from hushcall.learn.subspace import SparseTally, collect, few_supports, law_of
 from hushcall.learn.theory import needed_support

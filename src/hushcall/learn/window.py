@@ -19,7 +19,7 @@ from scipy import stats
 
 from hushcall.errors import InvalidParameter
 from hushcall.learn import walsh
-from hushcall.learn.decide import HeavyHitter, Rule, Support
+from hushcall.learn.decision import HeavyHitter, Rule, Support
 from hushcall.learn.subspace import SparseTally, SubspaceLearner
 
 Day = tuple[SubspaceLearner, SparseTally]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from hushcall.errors import InvalidParameter, Refused, Unreachable
-from hushcall.phone.round_info import RoundInfo
+from hushcall.protocol.round_document import RoundInfo
 
 ATTEMPTS = 4
 LONGEST_PAUSE = 30.0

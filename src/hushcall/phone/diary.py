@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushcall.errors import InvalidData
-from hushcall.phone.round_info import COLLECTING, OVER, RoundInfo
 from hushcall.phone.schedule import Moments
 from hushcall.phone.store import BLANK, Store
+from hushcall.protocol.round_document import COLLECTING, OVER, RoundInfo
 
 PLANNED, ANNOUNCED, RECORDED, SENT = "planned", "announced", "recorded", "sent"
 SKIPPED, CLOSED = "skipped", "closed"

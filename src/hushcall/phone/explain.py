@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms.parameters import from_plain
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.diary import Row
 from hushcall.privacy.coins import ONE, ByteSource
 from hushcall.privacy.exact import exp_below
+from hushcall.protocol.items import UNBUCKETED, item_of
+from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
 from hushcall.report.hashing import derive
-from hushcall.report.items import UNBUCKETED, item_of
 from hushcall.report.mechanism import Mechanism
-from hushcall.report.parameters import from_plain
 from hushcall.report.subspace import Subspace, linear_hash
-from hushcall.report.wire import HEADER_BYTES, pack_value, seal
 
 
 @dataclass(frozen=True)

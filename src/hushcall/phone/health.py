@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hushcall.blocklist import iso
 from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable
 from hushcall.phone import diary, ledger, unknown
 from hushcall.phone.ledger import DAY
 from hushcall.phone.lookup import LoadedList
 from hushcall.phone.phone import Phone
-from hushcall.phone.round_info import RoundInfo
+from hushcall.protocol.blocklist import iso
+from hushcall.protocol.round_document import RoundInfo
 
 CLOCK_SECONDS = 300
 """A clock this far off the server's is worth a word."""

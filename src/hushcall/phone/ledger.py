@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from hushcall import checks
-from hushcall.blocklist import iso
 from hushcall.errors import InvalidParameter
 from hushcall.phone.store import Store
-from hushcall.report.items import UNBUCKETED
+from hushcall.protocol.blocklist import iso
+from hushcall.protocol.items import UNBUCKETED
 
 DAY = 86_400
 REPORT = "report"

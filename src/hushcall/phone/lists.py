@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from hushcall.blocklist import apply_delta, iso
 from hushcall.errors import InvalidList, InvalidParameter, Refused, UntrustedList
 from hushcall.phone.lookup import (
     LIST_FILE,
@@ -24,6 +23,7 @@ from hushcall.phone.lookup import (
     check,
     read_header,
 )
+from hushcall.protocol.blocklist import apply_delta, iso
 from hushcall.whole_file import write_whole
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushcall import checks
-from hushcall.blocklist import E164, FORMAT, Entry, iso, unix
 from hushcall.errors import InvalidList
+from hushcall.protocol.blocklist import E164, FORMAT, Entry, iso, unix
 
 if TYPE_CHECKING:
     from hushcall.numbers import Number

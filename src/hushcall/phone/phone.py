@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from hushcall.errors import InvalidParameter, Refused
 from hushcall.formats.calls.call import Call
+from hushcall.mechanisms.parameters import to_plain
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone import diary, ledger, schedule, terms, unknown
 from hushcall.phone.client import Server
@@ -31,13 +32,12 @@ from hushcall.phone.diary import Row
 from hushcall.phone.ledger import DAY, Limits, Spend
 from hushcall.phone.lookup import Verdict
 from hushcall.phone.moving import drop_stale_list
-from hushcall.phone.round_info import ANNOUNCING, COLLECTING, RoundInfo
 from hushcall.phone.screening import Screen
 from hushcall.phone.store import Store
 from hushcall.privacy.coins import ByteSource, os_entropy
-from hushcall.report.items import UNBUCKETED, WHOLE, bucket_of, item_of
+from hushcall.protocol.items import UNBUCKETED, WHOLE, bucket_of, item_of
+from hushcall.protocol.round_document import ANNOUNCING, COLLECTING, RoundInfo
 from hushcall.report.mechanism import Mechanism
-from hushcall.report.parameters import to_plain
 
 if TYPE_CHECKING:
     from hushcall.phone.lists import SyncResult

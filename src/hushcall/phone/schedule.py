@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushcall.phone.round_info import RoundInfo
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
+from hushcall.protocol.round_document import RoundInfo
 
 SLACK_SHARE = 10
 """The last tenth of a window stays free,"""

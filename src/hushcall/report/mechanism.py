@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource
-from hushcall.report.wire import HEADER_BYTES, Kind
+from hushcall.protocol.wire import HEADER_BYTES, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from hushcall.errors import WrongSymbol
 from hushcall.privacy.accounting import Accounting, round_cost
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.wire import Kind, seal, unseal
 from hushcall.report import randomisers
 from hushcall.report.codes import RM_3_5, RM_4_6, ExtendedHamming
 from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
@@ -36,7 +37,6 @@ from hushcall.report.succinct_histogram import (
     channel_symbols,
     parse_channels,
 )
-from hushcall.report.wire import Kind, seal, unseal
 
 ROW_BYTES = 2
 

@@ -18,10 +18,10 @@ from functools import cached_property
 
 from hushcall import checks
 from hushcall.privacy.coins import ByteSource, read
+from hushcall.protocol.wire import Kind, seal, unpack_value, unseal
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.splitting import PrefixSplit, share
-from hushcall.report.wire import Kind, seal, unpack_value, unseal
 
 GROUP_PIECE = 4
 """Which piece of the public seed decides the group; the four before select the hash function."""

@@ -25,10 +25,10 @@ from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read, words
 from hushcall.privacy.exact import ceil_divide, epsilon_value, exp_below
+from hushcall.protocol.wire import Kind, seal, unseal
 from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.splitting import share
-from hushcall.report.wire import Kind, seal, unseal
 
 COHORT_PIECE = 0
 MOST_COHORTS = 1 << 12

@@ -19,13 +19,13 @@ from hushcall.errors import InvalidParameter
 from hushcall.privacy.accounting import Accounting, channel_epsilon, exact_round_ratio, round_cost
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read, words
 from hushcall.privacy.exact import epsilon_value, exp_below
+from hushcall.protocol.wire import Kind, pack_channel, seal, unpack_channel, unpack_value, unseal
 from hushcall.report import randomisers
 from hushcall.report.codes import RM_3_5, ExtendedHamming
 from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import ChannelRandomiser
-from hushcall.report.wire import Kind, pack_channel, seal, unpack_channel, unpack_value, unseal
 
 MOST_CHANNELS = 1 << 16
 MOST_ROUNDS = 64

@@ -22,12 +22,12 @@ from hushcall import checks
 from hushcall.errors import WrongSymbol
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.wire import Kind, seal, unseal
 from hushcall.report import randomisers
 from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import ChannelRandomiser
 from hushcall.report.splitting import PrefixSplit, share
-from hushcall.report.wire import Kind, seal, unseal
 
 LEVEL_PIECE, ROW_PIECE, COLUMN_PIECE = 0, 1, 2
 """Which pieces of the public seed decide where a phone belongs."""

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.errors import HushcallError
+from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
-from hushcall.report import parameters
-from hushcall.report.items import UNBUCKETED, WHOLE
+from hushcall.protocol.items import UNBUCKETED, WHOLE
 from hushcall.server import schema
 from hushcall.server.problems import Problem
 from hushcall.server.store import Store

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile
-from hushcall.report import parameters
+from hushcall.protocol.items import number_of
 from hushcall.report.hashing import derive
-from hushcall.report.items import number_of
 from hushcall.server import schema
 from hushcall.server.store import Store
 
@@ -55,7 +55,7 @@ class Opened:
     @property
     def learner(self) -> Learner[Any]:
         """The server's half of what the phones were given."""
-        from hushcall.learn.opening import learner_of  # noqa: PLC0415
+        from hushcall.learn.bucket_setup import learner_of  # noqa: PLC0415
 
         return learner_of(self.profile, NANP, parameters.from_plain(self.mechanism), self.buckets)
 

@@ -15,11 +15,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall import blocklist
-from hushcall.blocklist import Blocklist, Sighting, Terms
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
+from hushcall.protocol import blocklist
+from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
 from hushcall.server import schema, signing
 from hushcall.server.keys import KeyRing
 from hushcall.server.never import never_listed

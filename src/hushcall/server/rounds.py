@@ -23,10 +23,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.profiles import Profile
-from hushcall.report import parameters
 from hushcall.report.hashing import SEED_BYTES, derive
 from hushcall.server import learning, schema
 from hushcall.server.settings import Settings
@@ -140,7 +140,7 @@ class Rounds:
             )
 
     def _plan(self, connection: Connection, number: int) -> tuple[dict[int, int], list[dict[str, Any]]]:
-        from hushcall.learn.opening import open_bucket  # noqa: PLC0415 - see learning.py
+        from hushcall.learn.bucket_setup import open_bucket  # noqa: PLC0415 - see learning.py
 
         row = connection.execute(sa.select(schema.rounds).where(schema.rounds.c.id == number)).one()
         profile, table = Profile.from_plain(json.loads(row.profile)), schema.announcements.c

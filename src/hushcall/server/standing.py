@@ -13,10 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.blocklist import iso
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms import parameters
 from hushcall.profiles import Profile
-from hushcall.report import parameters
+from hushcall.protocol.blocklist import iso
 from hushcall.report.mechanism import report_bytes
 from hushcall.server import schema
 from hushcall.server.learning import parts_of

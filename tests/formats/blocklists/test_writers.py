@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lists import START, TERMS, big_list, blocklists, entries, sample
 
-from hushcall.blocklist import Blocklist, Entry
 from hushcall.errors import HushcallError, InvalidList, InvalidParameter
 from hushcall.formats.blocklists import WRITERS, Writer, cards, ios_changes, writer_named
 from hushcall.formats.blocklists.ios import integers
 from hushcall.formats.blocklists.writer import WHY, why
+from hushcall.protocol.blocklist import Blocklist, Entry
 
 GOLDEN = Path(__file__).parent / "golden"
 PAGE = Path(__file__).parents[3] / "docs" / "blocklists.md"

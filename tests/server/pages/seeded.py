@@ -10,9 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hushcall.blocklist import Blocklist, Entry, Terms, digest
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms, digest
 from hushcall.server import appeals, schema
 from hushcall.server.devices import SCOPES
 from hushcall.server.pages.listed import Lists

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from tests.server.pages.contrast import contrast, schemes
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
+from hushcall.mechanisms import parameters
 from hushcall.privacy.coins import os_entropy
-from hushcall.report import parameters
 from hushcall.report.hashing import derive
 from hushcall.server import schema
 from hushcall.server.pages.rendering import render, static_files

@@ -14,9 +14,9 @@ import pytest
 from tests.server.pages.contrast import contrast, schemes
 
 import hushcall
-from hushcall.blocklist import Blocklist, Entry, Terms
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 from hushcall.report.hashing import derive
 from hushcall.report.subspace import Subspace
 

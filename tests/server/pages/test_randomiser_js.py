@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import hushcall
-from hushcall.blocklist import Blocklist, Entry, Terms
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP
 from hushcall.privacy.exact import ceil_divide, exp_below
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 from hushcall.report.randomisers import RandomisedResponse
 from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.formats.blocklists.writer import WHY, Writer, captured, numbers_behind, reasons_by_form, text_lines
+from hushcall.protocol.blocklist import Blocklist
 
 _LINE = re.compile(rf'database put blacklist (\+?[0-9]+) "{WHY}"')
 

@@ -5,9 +5,9 @@ No line break at its end: older versions take it for a part of the last number, 
 
 from __future__ import annotations
 
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import Writer, checked
+from hushcall.protocol.blocklist import Blocklist
 
 
 def write(blocklist: Blocklist) -> bytes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.formats.blocklists.writer import (
     WHY,
     Writer,
@@ -17,6 +16,7 @@ from hushcall.formats.blocklists.writer import (
     reasons_by_form,
     text_lines,
 )
+from hushcall.protocol.blocklist import Blocklist
 
 _HEADER = "number,description"
 _LINE = re.compile(rf"(\+?[0-9]+),{WHY}")

@@ -5,9 +5,9 @@ A contact holds at most nine numbers. What is read goes through ``defusedxml``: 
 
 from __future__ import annotations
 
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import MARK, Writer, checked, ninefold
+from hushcall.protocol.blocklist import Blocklist
 
 _START = f'<?xml version="1.0" encoding="utf-8"?>\n<phonebooks>\n<phonebook name="{MARK}">\n'
 _END = "</phonebook>\n</phonebooks>\n"

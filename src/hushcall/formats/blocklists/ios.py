@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import Writer, captured, digits, text_lines, with_plus
+from hushcall.protocol.blocklist import Blocklist
 
 _LINE = re.compile("([1-9][0-9]{6,14})")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import (
     WHY,
@@ -20,6 +19,7 @@ from hushcall.formats.blocklists.writer import (
     why,
     with_plus,
 )
+from hushcall.protocol.blocklist import Blocklist
 
 _BEFORE = ["BEGIN;", "DELETE FROM globalblocklist WHERE description LIKE 'hushcall:%';"]
 _INSERT = "INSERT INTO globalblocklist (prefix, allowlist, description) VALUES"

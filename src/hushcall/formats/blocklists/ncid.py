@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.formats.blocklists.writer import WHY, Writer, captured, text_lines, why, with_plus
+from hushcall.protocol.blocklist import Blocklist
 
 _LINE = re.compile(rf"\^(1\?[0-9]+|[2-9][0-9]+) #= {WHY}")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.formats.blocklists.writer import WHY, Writer, captured, checked, text_lines, why
+from hushcall.protocol.blocklist import Blocklist
 
 _LINE = re.compile(rf"(\+[0-9]+): {WHY}")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hushcall.blocklist import Blocklist
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import Writer, checked
 from hushcall.formats.phoneblock import changes_between, document, parse
+from hushcall.protocol.blocklist import Blocklist
 
 
 def write(blocklist: Blocklist) -> bytes:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist, iso
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import MARK, Writer, captured, checked, text_lines
+from hushcall.protocol.blocklist import Blocklist, iso
 
 _KEYS = ("Title", "Version", "Last modified", "Expires", "Licence", "Terms", "Entries")
 _LINE = re.compile(r"(\+[0-9]+)")

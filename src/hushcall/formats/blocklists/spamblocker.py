@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.formats.blocklists.writer import Writer, after_header, captured, digits, text_lines, with_plus
+from hushcall.protocol.blocklist import Blocklist
 
 _HEADER = "pattern"
 _LINE = re.compile("([0-9]+)")

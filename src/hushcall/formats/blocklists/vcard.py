@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hushcall.blocklist import Blocklist, iso
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.writer import MARK, Writer, captured, checked, ninefold, text_lines
+from hushcall.protocol.blocklist import Blocklist, iso
 
 _CARD = re.compile(
     r"BEGIN:VCARD\r\nVERSION:3\.0\r\nUID:hushcall-[0-9]+\r\nFN:(hushcall [0-9]+)\r\nN:\1;;;;\r\nCATEGORIES:hushcall\r\n"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hushcall.blocklist import E164, Blocklist, Entry, iso
 from hushcall.errors import InvalidList
+from hushcall.protocol.blocklist import E164, Blocklist, Entry, iso
 
 MARK = "hushcall"
 """The first word of every remark that we write, so that a tool's own entries are never taken for ours."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from hushcall.blocklist import Blocklist
 from hushcall.formats.blocklists.writer import WHY, Writer, after_header, captured, checked, text_lines, why
+from hushcall.protocol.blocklist import Blocklist
 
 _HEADER = "ID,name,pattern,creationTimestamp,numberOfCalls,lastCallTimestamp"
 _LINE = re.compile(rf"[0-9]+,{WHY},(\+[0-9]+),-?[0-9]+,0,")

@@ -16,7 +16,7 @@ from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
 from hushcall.learn.comparators.rappor import RapporLearner
 from hushcall.learn.comparators.splitting import roots
 from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
-from hushcall.learn.decide import Support
+from hushcall.learn.decision import Support
 from hushcall.privacy.coins import ONE
 
 CANDIDATES = 1000

@@ -18,7 +18,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from hushcall import checks
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn.comparators.splitting import (
     best,
     check_domain,
@@ -30,7 +30,7 @@ from hushcall.learn.comparators.splitting import (
     shares,
 )
 from hushcall.learn.compiled import kernel
-from hushcall.learn.decide import HeavyHitter, Support, above
+from hushcall.learn.decision import HeavyHitter, Support, above
 from hushcall.learn.learner import Reported, matrix, refuse, seeds
 from hushcall.learn.local_hashing import law_of, read_values, same_maker
 from hushcall.report.hashing import HASH_BITS

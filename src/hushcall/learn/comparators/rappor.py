@@ -23,9 +23,9 @@ from scipy import linalg, optimize, stats
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn.comparators.splitting import check_domain, pieces, shares
-from hushcall.learn.decide import HeavyHitter, Rule
+from hushcall.learn.decision import HeavyHitter, Rule
 from hushcall.learn.learner import Reported, matrix
 from hushcall.learn.local_hashing import same_maker
 from hushcall.privacy.coins import ONE

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter
-from hushcall.learn.decide import HeavyHitter, Support
+from hushcall.learn.decision import HeavyHitter, Support
 from hushcall.report.hashing import SEED_BYTES
 from hushcall.report.splitting import PIECE_BYTES, PIECES
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall import checks
-from hushcall.learn import tally as files
+from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.comparators.splitting import (
     best,
@@ -31,7 +31,7 @@ from hushcall.learn.comparators.splitting import (
     scaled,
     shares,
 )
-from hushcall.learn.decide import HeavyHitter, Rule, Support
+from hushcall.learn.decision import HeavyHitter, Rule, Support
 from hushcall.learn.learner import Reported, matrix, refuse
 from hushcall.learn.local_hashing import same_maker
 from hushcall.privacy.coins import ONE

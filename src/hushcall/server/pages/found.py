@@ -13,9 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.blocklist import Entry
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP
+from hushcall.protocol.blocklist import Entry
 from hushcall.server import never, schema
 from hushcall.server.pages.listed import PublishedList
 from hushcall.server.settings import ListSettings

@@ -16,9 +16,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hushcall.blocklist import Entry, Terms, unix
 from hushcall.errors import InvalidNumber
 from hushcall.numbers import NANP
+from hushcall.protocol.blocklist import Entry, Terms, unix
 from hushcall.server import schema
 from hushcall.server.store import Store
 

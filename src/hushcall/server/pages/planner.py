@@ -109,7 +109,7 @@ def row_of(wish: Wish) -> Row:
     """What these figures buy."""
     # Brings scipy and numba, which take a second or two to import: not when the server starts.
     from hushcall.learn import planning, theory  # noqa: PLC0415
-    from hushcall.learn.opening import open_bucket  # noqa: PLC0415
+    from hushcall.learn.bucket_setup import open_bucket  # noqa: PLC0415
     from hushcall.learn.subspace import SubspaceLearner  # noqa: PLC0415
     from hushcall.learn.whole_number import WholeNumberLearner  # noqa: PLC0415
     from hushcall.numbers import NANP  # noqa: PLC0415

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from hushcall.blocklist import iso
+from hushcall.protocol.blocklist import iso
 from hushcall.server import fast_path, standing
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.service import Service

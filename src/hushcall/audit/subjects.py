@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from hushcall.audit.enumeration import Finding, examine, examine_round
 from hushcall.privacy.accounting import Accounting, paper_charge, round_cost
-from hushcall.privacy.audit import Finding, examine, examine_round
 from hushcall.privacy.coins import ONE
 from hushcall.privacy.exact import exp_below
 from hushcall.report.local_hashing import LocalHashing

@@ -9,7 +9,7 @@ from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
-from hushcall.learn import choosing, gate, theory
+from hushcall.learn import occupancy, subspace_tuning, theory
 from hushcall.learn.comparators.outlook import Rival
 from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
 from hushcall.learn.comparators.rappor import RapporLearner
@@ -44,9 +44,9 @@ def open_bucket(
         return None
     if profile.mechanism == "subspace":
         hypotheses = len(domain) * buckets
-        bits = choosing.bits_for(users, profile.epsilon, hypotheses, profile.level, profile.tau)
+        bits = subspace_tuning.bits_for(users, profile.epsilon, hypotheses, profile.level, profile.tau)
         mechanism = Subspace(profile.epsilon, bits)
-        if not choosing.worth_running(users, mechanism, hypotheses, profile.level, profile.tau):
+        if not subspace_tuning.worth_running(users, mechanism, hypotheses, profile.level, profile.tau):
             return None
         return SubspaceLearner(mechanism, domain, profile.level, buckets)
     if profile.mechanism in RIVALS:
@@ -81,7 +81,7 @@ def open_rival(
     profile: Profile, users: int, domain: range, seed: bytes, candidates: tuple[int, ...] = (2_000_000,)
 ) -> Rival | None:
     """The learner of a rival, behind the histograms' gate: PEM seeks the ten largest, RAPPOR among ``candidates``."""
-    if not gate.worth_running(users, profile.tau):
+    if not occupancy.worth_running(users, profile.tau):
         return None
     if profile.mechanism == "pem":
         return PrefixExtendingLearner(PrefixExtending(profile.epsilon), domain)
@@ -95,12 +95,12 @@ def open_round(profile: Profile, plan: NumberingPlan, users: int, seed: bytes) -
     checks.whole("users", users, 1)
     if profile.mechanism == "whole-number":
         domain, areas = range(plan.first_suffix, plan.suffixes), len(plan.area_codes)
-        bits = choosing.bits_for(users, profile.epsilon, len(domain) * areas, profile.level, profile.tau)
+        bits = subspace_tuning.bits_for(users, profile.epsilon, len(domain) * areas, profile.level, profile.tau)
         mechanism = WholeNumber(profile.epsilon, bits)
-        if not choosing.worth_running(users, mechanism, len(domain) * areas, profile.level, profile.tau):
+        if not subspace_tuning.worth_running(users, mechanism, len(domain) * areas, profile.level, profile.tau):
             return None
         return WholeNumberLearner(mechanism, domain, areas, profile.level)
-    channels = max(gate.channels_for(users, max(profile.tau, 1), profile.rounds), profile.least_channels)
+    channels = max(occupancy.channels_for(users, max(profile.tau, 1), profile.rounds), profile.least_channels)
     original = OriginalHistogram(profile.epsilon, profile.rounds, channels, seed)
     return OriginalHistogramLearner(original, _whole_numbers(plan))
 
@@ -112,12 +112,12 @@ def _whole_numbers(plan: NumberingPlan) -> range:
 
 
 def _open_histogram(profile: Profile, users: int, seed: bytes, domain: range) -> SuccinctHistogramLearner | None:
-    if not gate.worth_running(users, profile.tau):
+    if not occupancy.worth_running(users, profile.tau):
         return None
     # K beyond the collision rule costs bytes, no privacy, and keeps other callers out of a heavy hitter's channel: for
     # 150 of 300
     # holders at ε_HH = 8.8 the rule's K = 8 finds 62 %, K = 64 finds 71 %, and more channels add nothing.
-    channels = max(gate.channels_for(users, max(profile.tau, 1), profile.rounds), profile.least_channels)
+    channels = max(occupancy.channels_for(users, max(profile.tau, 1), profile.rounds), profile.least_channels)
     kind = profile.mechanism.removeprefix("sh-")
     keep = None
     if kind == "tuned":

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from hushcall.audit.enumeration import Finding, examine
+from hushcall.audit.subjects import EPSILON_OLH, histogram
 from hushcall.privacy.accounting import Accounting
-from hushcall.privacy.audit import Finding, examine
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read
-from hushcall.privacy.subjects import EPSILON_OLH, histogram
+from hushcall.protocol.wire import HEADER_BYTES, pack_channel, pack_value, seal
 from hushcall.report.hashing import MultiplyShift
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Draw, Mechanism
@@ -20,7 +21,6 @@ from hushcall.report.rappor import Rappor
 from hushcall.report.subspace import Subspace, linear_hash
 from hushcall.report.succinct_histogram import SuccinctHistogram
 from hushcall.report.tree_histogram import TreeHistogram
-from hushcall.report.wire import HEADER_BYTES, pack_channel, pack_value, seal
 
 BUDGET = 8.8
 

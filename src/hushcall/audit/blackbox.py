@@ -16,11 +16,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from hushcall import checks
+from hushcall.audit.enumeration import PUBLIC, probe_items
 from hushcall.errors import MissingExtra
-from hushcall.privacy.audit import PUBLIC, probe_items
 from hushcall.privacy.coins import ByteSource
+from hushcall.protocol.wire import HEADER_BYTES
 from hushcall.report.mechanism import Mechanism
-from hushcall.report.wire import HEADER_BYTES
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ on is checked too: each draw's coins touch no other byte, and neither the coins 
 item.
 
 A law found this way is exact if every outcome of a draw occupies one interval of words, which is how all of our
-randomisers are built; :mod:`hushcall.privacy.blackbox` samples the same code without that assumption.
+randomisers are built; :mod:`hushcall.audit.blackbox` samples the same code without that assumption.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from itertools import pairwise
 
 from hushcall.privacy.coins import ONE, WORD_BYTES, seeded, words
 from hushcall.privacy.exact import exp_below, log
+from hushcall.protocol.wire import HEADER_BYTES, VERSION
 from hushcall.report.hashing import derive
 from hushcall.report.mechanism import Draw, Mechanism
-from hushcall.report.wire import HEADER_BYTES, VERSION
 
 Law = dict[bytes, int]
 """Outcome → weight; the weights of one law add up to the same power of two for every item."""

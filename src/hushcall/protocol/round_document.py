@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushcall import checks
-from hushcall.blocklist import iso, unix
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms.parameters import from_plain
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.blocklist import iso, unix
 from hushcall.report.hashing import SEED_BYTES, derive
 from hushcall.report.mechanism import Mechanism
-from hushcall.report.parameters import from_plain
 
 ANNOUNCING = "announcing"
 COLLECTING = "collecting"

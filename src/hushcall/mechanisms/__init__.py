@@ -1,0 +1,1 @@
+"""The mechanisms by name: the one place that pairs a phone half with a server half."""
