@@ -42,7 +42,7 @@ pictures: $(VENV)/.dev  ## the pictures of README and docs, from real runs
 	$(BIN)/hushcall plan --picture docs/pictures/plan.svg
 	$(BIN)/hushcall experiment compare --quick --out results/pictures
 	cp results/pictures/compare.svg docs/pictures/f1.svg
-	$(BIN)/python -m hushcall.lab.pictures docs/pictures
+	$(BIN)/python -m hushcall.lab.live.pictures docs/pictures
 
 prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside the promises (minutes)
 	$(BIN)/hushcall prove

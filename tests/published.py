@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from securesystemslib.signer import CryptoSigner
 
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms, delta
-from hushcall.server import signing
-from hushcall.server.keys import KeyRing
+from hushcall.server.signing import signer
+from hushcall.server.signing.keys import KeyRing
 
 PREFIX = "/v1/lists/"
 TERMS = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
@@ -53,7 +53,7 @@ class Operator:
         return made
 
     def start(self, at: datetime | None = None) -> Operator:
-        self.files |= signing.start(self.ring, [self.root_key], at or now())
+        self.files |= signer.start(self.ring, [self.root_key], at or now())
         return self
 
     def apply(self, changes: Mapping[str, bytes | None]) -> None:
@@ -70,11 +70,11 @@ class Operator:
         targets = {"blocklist.jsonl": newest.to_bytes(), "exports/plain.txt": f"{newest.version}\n".encode()}
         for old in lists[:-1]:
             targets[f"delta-{old.version}-{newest.version}.jsonl"] = delta(old, newest)
-        self.apply(signing.publish(self.files, self.ring, targets, at or now()))
+        self.apply(signer.publish(self.files, self.ring, targets, at or now()))
 
     def rotate(self, role: str, at: datetime | None = None) -> None:
         new = CryptoSigner.generate_ed25519()
-        self.apply(signing.rotate(self.files, self.ring, role, new, [self.root_key], at or now()))
+        self.apply(signer.rotate(self.files, self.ring, role, new, [self.root_key], at or now()))
         if role == "root":
             self.root_key = new
         else:
@@ -103,7 +103,7 @@ class ListServer:
     def content(self, path: str) -> bytes | None:
         name = path.removeprefix(PREFIX)
         if name == "root.json":
-            return signing.newest_root(self.files)
+            return signer.newest_root(self.files)
         return self.files.get(name)
 
     def names(self) -> list[str]:

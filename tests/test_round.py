@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hushcall.lab.day import make_day
+from hushcall.lab.data.day import make_day
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import PROFILES, Profile

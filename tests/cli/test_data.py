@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from hushcall.cli.data import data
+from hushcall.cli.lab.data import data
 from hushcall.errors import HushcallError, InvalidData, InvalidParameter
 
 TABLE = (

@@ -10,8 +10,8 @@ import pytest
 from tests.lists import sample
 
 from hushcall.formats.blocklists import WRITERS
-from hushcall.phone.lookup import LIST_FILE
-from hushcall.phone.store import LISTS
+from hushcall.phone.home.store import LISTS
+from hushcall.phone.screening.lookup import LIST_FILE
 
 EXPORT = """
 import sys, typer

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from hushcall.cli import keys as command
+from hushcall.cli.server import keys as command
 from hushcall.errors import HushcallError, InvalidParameter
-from hushcall.server.keys import needs_passphrase
-from hushcall.server.store import open_store
+from hushcall.server.db.store import open_store
+from hushcall.server.signing.keys import needs_passphrase
 
 
 @pytest.fixture(autouse=True)

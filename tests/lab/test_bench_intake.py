@@ -6,14 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from hushcall.cli.app import app
-from hushcall.lab import bench_intake
+from hushcall.lab.bench import intake
 
 
 @pytest.mark.slow
 def test_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_intake, "BLOCKS", 1)
+    monkeypatch.setattr(intake, "BLOCKS", 1)
     seen: list[str] = []
-    found = bench_intake.measure(None, 4000, 32, lambda what, _done, _total: seen.append(what), viewers=10)
+    found = intake.measure(None, 4000, 32, lambda what, _done, _total: seen.append(what), viewers=10)
     assert found["stored"] == found["reports"] == 4000
     assert found["statuses"] == {"201": 4000}
     assert 0 < found["p50_ms"] <= found["p99_ms"]

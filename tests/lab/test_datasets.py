@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter, MissingExtra
-from hushcall.lab import datasets, tables
-from hushcall.lab.datasets import Calls, load, save
+from hushcall.lab.data import datasets, tables
+from hushcall.lab.data.datasets import Calls, load, save
 from hushcall.numbers import NANP
 
 HEADER = (

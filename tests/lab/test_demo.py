@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hushcall.lab.demo import WINDOW, Plan, campaigns
+from hushcall.lab.live.demo import WINDOW, Plan, campaigns
 
 ROOT = Path(__file__).parents[2]
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]

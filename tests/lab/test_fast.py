@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from tests.mechanisms import SUFFIXES, reports_of
 
-from hushcall.lab.fast import Bucket, channel_sums, detect
-from hushcall.lab.months import phone_by_phone
+from hushcall.lab.study.bucket_model import Bucket, channel_sums, detect
+from hushcall.lab.study.months import phone_by_phone
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.channels import channel_sums as real_sums
 from hushcall.learn.learner import matrix

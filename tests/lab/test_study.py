@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hushcall.errors import InvalidParameter
-from hushcall.lab import poisoning, study
-from hushcall.lab.datasets import Calls
-from hushcall.lab.metrics import Scores, blocking_rates, days_to_listing, relative_blocking
-from hushcall.lab.months import Setting, run_month
-from hushcall.lab.runner import run_all
+from hushcall.lab.data.datasets import Calls
+from hushcall.lab.study import poisoning, study
+from hushcall.lab.study.metrics import Scores, blocking_rates, days_to_listing, relative_blocking
+from hushcall.lab.study.months import Setting, run_month
+from hushcall.lab.study.runner import run_all
 
 
 def small(days: int = 9, heavy: int = 260) -> Calls:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.mechanisms import SUFFIXES
 
 from hushcall.errors import InvalidParameter
-from hushcall.lab.proofs import list_decoding
+from hushcall.lab.prove.statistics import list_decoding
 from hushcall.learn import walsh
 from hushcall.learn.channels import decode_hard
 from hushcall.learn.list_decoding import decode_list, likeliest

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushcall.lab.proofs import hard_decoding
+from hushcall.lab.prove.statistics import hard_decoding
 from hushcall.learn import theory
 from hushcall.learn.planning import smallest_found
 from hushcall.report import randomisers

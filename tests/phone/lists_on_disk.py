@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from hushcall.phone.lookup import LIST_FILE, STATE_FILE
-from hushcall.phone.store import LISTS
+from hushcall.phone.home.store import LISTS
+from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms, iso
 
 TERMS = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7)

@@ -18,11 +18,11 @@ from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.errors import InvalidData, InvalidList
 from hushcall.numbers import NANP
-from hushcall.phone import unknown
-from hushcall.phone.agi import AgiServer
-from hushcall.phone.lookup import LIST_FILE, STATE_FILE
-from hushcall.phone.screening import Screen, save_policy
-from hushcall.phone.store import FILE, LISTS, Store
+from hushcall.phone.calls import candidates
+from hushcall.phone.home.store import FILE, LISTS, Store
+from hushcall.phone.screening.agi import AgiServer
+from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE
+from hushcall.phone.screening.screen import Screen, save_policy
 from hushcall.protocol.blocklist import iso
 
 NOW = int(time.time())
@@ -85,12 +85,12 @@ def test_block_warn_allow_and_the_callers_are_noted(store: Store) -> None:
 
     server = with_server(store, talk)
     assert (server.answered, server.blocked, server.malformed) == (7, 1, 0)
-    assert unknown.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, WARNED, CLEAN])
+    assert candidates.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, WARNED, CLEAN])
 
 
 def test_contacts_pass_and_a_gentle_policy_only_warns(store: Store) -> None:
     save_policy(store, "warn", 2)
-    unknown.add_contacts(store, [WARNED], NANP)
+    candidates.add_contacts(store, [WARNED], NANP)
 
     async def talk(port: int, _: AgiServer) -> None:
         assert (await call(port, BLOCKED))["HUSHCALL_ACTION"] == "warn"
@@ -103,7 +103,7 @@ def test_a_newer_list_and_new_contacts_are_taken_over(store: Store, tmp_path: Pa
     screen = Screen(store)
     assert screen.verdict("+12035000000", NOW).action == "allow"
     put_list(tmp_path, NOW, NOW + 5000, extra=1)
-    unknown.add_contacts(store, [BLOCKED], NANP)
+    candidates.add_contacts(store, [BLOCKED], NANP)
     screen.refresh()
     assert screen.verdict("+12035000000", NOW).action == "block"
     assert screen.verdict(BLOCKED, NOW).action == "allow"
@@ -183,19 +183,19 @@ def test_notes_wait_while_the_store_cannot_be_written(store: Store, monkeypatch:
         raise InvalidData("store", "be writable", "full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(unknown, "note", fail)
+        patched.setattr(candidates, "note", fail)
         server.flush()
     assert len(said) == 1
     assert CLEAN not in said[0]
     server.flush()
-    assert unknown.buffered(store, NOW, 7, 1) == [CLEAN]
+    assert candidates.buffered(store, NOW, 7, 1) == [CLEAN]
 
 
 def test_a_verdict_does_not_wait_while_another_process_holds_the_store(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock is SQLite's own; the second call comes while a flush waits for it."""
-    note, flushing = unknown.note, threading.Event()
+    note, flushing = candidates.note, threading.Event()
 
     def seen(*given: Any) -> None:
         if len(given[1]):
@@ -216,14 +216,14 @@ def test_a_verdict_does_not_wait_while_another_process_holds_the_store(
             running.cancel()
             await asyncio.wait([running])
 
-    monkeypatch.setattr("hushcall.phone.agi.FLUSH_SECONDS", 0.01)
-    monkeypatch.setattr(unknown, "note", seen)
+    monkeypatch.setattr("hushcall.phone.screening.agi.FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr(candidates, "note", seen)
     other = sqlite3.connect(tmp_path / FILE, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     took = asyncio.run(talk())
     other.close()
     assert took < 5  # a flush waits for ten seconds before it gives up
-    assert unknown.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, CLEAN])
+    assert candidates.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, CLEAN])
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from tests.phone.lists_on_disk import BLOCKED, put_list
 
 from hushcall.formats.calls.reading import READERS
-from hushcall.phone.store import Store
+from hushcall.phone.home.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = {"numpy", "scipy", "numba", "pandas", "sqlalchemy", "fastapi", "pyarrow", "matplotlib"}
@@ -107,7 +107,10 @@ def test_the_commands_of_a_phone_run_on_the_base_install(tmp_path: Path) -> None
     assert not home.exists()
 
 
-@pytest.mark.parametrize("module", ["hushcall.phone.lists", "hushcall.phone.trusted", "hushcall.phone.agi"])
+@pytest.mark.parametrize(
+    "module",
+    ["hushcall.phone.screening.list_sync", "hushcall.phone.screening.tuf_source", "hushcall.phone.screening.agi"],
+)
 def test_every_part_of_the_client_imports_on_the_base_install(module: str) -> None:
     code = f"import json, sys\nfor name in json.loads(sys.argv[1]): sys.modules[name] = None\nimport {module}"
     subprocess.run([sys.executable, "-c", code, json.dumps(foreign())], check=True)

@@ -10,8 +10,8 @@ import pytest
 from tests.phone.fake_server import DAY, START, FakeService, over_http
 
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
-from hushcall.phone import client
-from hushcall.phone.client import Enrolment, HttpServer, checked_url
+from hushcall.phone.reporting import transport
+from hushcall.phone.reporting.transport import Enrolment, HttpServer, checked_url
 from hushcall.protocol.round_document import RoundInfo
 
 
@@ -48,7 +48,7 @@ def test_a_problem_keeps_its_type_and_says_what_to_do(server: HttpServer) -> Non
 def test_busy_answers_are_tried_again_within_reason(server: HttpServer, service: FakeService) -> None:
     service.problems = [Refused("busy", 503, "full"), Refused("too-many", 429, "slower")]
     assert server.current_round().round == 1
-    service.problems = [Refused("busy", 503, "full")] * client.ATTEMPTS
+    service.problems = [Refused("busy", 503, "full")] * transport.ATTEMPTS
     with pytest.raises(Refused, match="busy"):
         server.current_round()
     assert service.problems == []
@@ -101,7 +101,7 @@ def test_a_servers_words_cannot_steer_a_terminal() -> None:
 
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_BYTES", 1000)
+    monkeypatch.setattr(transport, "MOST_BYTES", 1000)
     with raw_server(answer(b"{" + b" " * 5000 + b"}")) as url, pytest.raises(InvalidParameter):
         HttpServer(url).current_round()
 

@@ -13,9 +13,9 @@ from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED
 from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
-from hushcall.phone.client import HttpServer
-from hushcall.phone.lock import locked
-from hushcall.phone.store import LISTS
+from hushcall.phone.home.lock import locked
+from hushcall.phone.home.store import LISTS
+from hushcall.phone.reporting.transport import HttpServer
 from hushcall.protocol.round_document import RoundInfo
 
 SPAM = "+12025550177"
@@ -66,7 +66,7 @@ def test_waiting_outlasts_a_network_that_is_away(
         monkeypatch.setattr(HttpServer, "current_round", away if len(naps) == 1 else ask)
         service.state = "collecting"
 
-    monkeypatch.setattr("hushcall.cli.phone.time.sleep", nap)
+    monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", nap)
     said = run("report", "--wait", "--hurry")
     assert said.code == 0
     assert "Round 7: announced" in said.text
@@ -89,7 +89,7 @@ def test_waiting_outlasts_a_server_in_trouble(
         monkeypatch.setattr(HttpServer, "current_round", ask)
         service.state = "closed"
 
-    monkeypatch.setattr("hushcall.cli.phone.time.sleep", nap)
+    monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", nap)
     monkeypatch.setattr(HttpServer, "current_round", trouble)
     assert run("report").code == 2  # who does not wait is told
     said = run("report", "--wait")
@@ -102,7 +102,7 @@ def test_waiting_does_not_outlast_a_refusal_that_stays(run: Run, home: Path, mon
     def revoked(_: HttpServer) -> RoundInfo:
         raise Refused("revoked", 403, "this device was revoked.")
 
-    monkeypatch.setattr("hushcall.cli.phone.time.sleep", lambda _: pytest.fail("it waits for nothing"))
+    monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", lambda _: pytest.fail("it waits for nothing"))
     monkeypatch.setattr(HttpServer, "current_round", revoked)
     said = run("report", "--wait")
     assert said.code == 2
@@ -115,8 +115,8 @@ def test_waiting_outlasts_another_process_at_work(
     service.state = "closed"
     with ExitStack() as other:
         other.enter_context(locked(home))
-        monkeypatch.setattr("hushcall.cli.phone.LOCK_PATIENCE", 0.0)
-        monkeypatch.setattr("hushcall.cli.phone.time.sleep", lambda _: other.close())
+        monkeypatch.setattr("hushcall.cli.phone.commands.LOCK_PATIENCE", 0.0)
+        monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", lambda _: other.close())
         said = run("report", "--wait")
     assert said.code == 0, said.err
     assert "another hushcall" in said.text
@@ -149,7 +149,7 @@ def test_a_damaged_list_blocks_nobody_and_says_what_to_do(run: Run, home: Path) 
 
 
 def test_two_at_once_wait_for_each_other_or_say_so(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushcall.cli.phone.LOCK_PATIENCE", 0.05)
+    monkeypatch.setattr("hushcall.cli.phone.commands.LOCK_PATIENCE", 0.05)
     with locked(home):
         said = run("report")
     assert said.code == 2

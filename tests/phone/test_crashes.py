@@ -17,14 +17,15 @@ from tests.phone.fake_server import DAY, START, FakeServer, FakeService, over_ht
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
-from hushcall.phone import diary, ledger, unknown
-from hushcall.phone.client import HttpServer
-from hushcall.phone.ledger import Limits
+from hushcall.phone.calls import candidates
+from hushcall.phone.home.store import FILE, Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.store import FILE, Store
+from hushcall.phone.reporting import ledger, participation
+from hushcall.phone.reporting.ledger import Limits
+from hushcall.phone.reporting.transport import HttpServer
 from hushcall.privacy.coins import seeded
-from hushcall.server import schema
-from hushcall.server.running import running
+from hushcall.server.db import schema
+from hushcall.server.serve import running
 from hushcall.server.service import open_service
 from hushcall.server.settings import Settings
 
@@ -114,9 +115,9 @@ def crash_at(point: int, folder: Path, empty: Path) -> bool:
             finally:
                 phone.store.close()
     store = Store.open(folder)
-    row = diary.find(store, "fake://server", 1)
+    row = participation.find(store, "fake://server", 1)
     assert row is not None
-    assert row.state == diary.SENT
+    assert row.state == participation.SENT
     assert ledger.spent(store) == 4
     assert store.row("SELECT number FROM reported") == (NUMBER,)
     assert [len(offered) for offered in service.offered.values()] == [1]
@@ -150,10 +151,10 @@ ZYGOTE = """
 import os, signal, sys, time
 from pathlib import Path
 import urllib3
-from hushcall.phone.client import HttpServer
-from hushcall.phone.lock import locked
+from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.home.lock import locked
 from hushcall.phone.phone import Phone
-from hushcall.phone.store import Store
+from hushcall.phone.home.store import Store
 
 folder = Path(sys.argv[1])
 
@@ -274,7 +275,7 @@ def test_the_real_server_counts_a_phone_once_however_often_it_is_killed(tmp_path
                 for other in others:
                     other.announce(rounds, 202)
                 number = NANP.number(202, 5_550_000 + rounds)  # somebody new: a dummy could be in any bucket
-                unknown.note(victim.store, [(number, int(time.time()))])
+                candidates.note(victim.store, [(number, int(time.time()))])
                 victim.suffer()
                 service.rounds.decide(rounds, service.now)
                 victim.suffer()

@@ -9,10 +9,10 @@ from tests.phone.fake_server import DAY, START, FakeServer, FakeService
 from hushcall.audit.enumeration import Probe
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP
-from hushcall.phone import diary
-from hushcall.phone.explain import Sent, example, explain, likelihood
+from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.store import Store
+from hushcall.phone.reporting import participation
+from hushcall.phone.reporting.explain import Sent, example, explain, likelihood
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
 from hushcall.report.succinct_histogram import SuccinctHistogram
@@ -84,7 +84,7 @@ def test_a_report_from_the_diary_explains_itself_until_it_is_forgotten() -> None
     phone.report(hurry=True)
     now[0] += DAY // 2
     phone.report(hurry=True)
-    row = diary.latest(store, reported=True)
+    row = participation.latest(store, reported=True)
     assert row is not None
     found = explain(Sent.from_row(row), [])
     assert [found.report] == list(service.reports.values())
@@ -94,8 +94,8 @@ def test_a_report_from_the_diary_explains_itself_until_it_is_forgotten() -> None
     law = Probe(Subspace(4.0, 7), row.public).law(NANP.parse(row.number).suffix, draw)
     assert found.odds[0].probability == Fraction(law[found.report[2:]], ONE)
     store.forget()
-    assert diary.latest(store, reported=True) is None
-    again = diary.latest(store)
+    assert participation.latest(store, reported=True) is None
+    again = participation.latest(store)
     assert again is not None
     with pytest.raises(InvalidParameter, match="not forgotten"):
         Sent.from_row(again)

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reader import Reader
 from hushcall.formats.calls.reading import READERS
-from hushcall.server import schema
-from hushcall.server.running import running
+from hushcall.server.db import schema
+from hushcall.server.serve import running
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 

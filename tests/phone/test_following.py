@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hushcall.errors import InvalidData
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
-from hushcall.phone import following
-from hushcall.phone.store import Store
+from hushcall.phone.calls import log_cursor
+from hushcall.phone.home.store import Store
 
 MINUTE = 1_709_287_860
 CALLS = [Call(f"202555{100 + i:04d}", MINUTE + 60 * i, CallKind.INCOMING) for i in range(8)]
@@ -22,8 +22,8 @@ def lines(*calls: Call) -> bytes:
 
 
 def read(store: Store, path: Path) -> list[str]:
-    result, cursor = following.read_new(store, path)
-    following.keep(store, path, cursor)
+    result, cursor = log_cursor.read_new(store, path)
+    log_cursor.keep(store, path, cursor)
     return [call.number for call in result.calls]
 
 
@@ -44,7 +44,7 @@ def test_only_what_is_new_is_read(log: Path) -> None:
     with log.open("ab") as file:
         file.write(lines(*CALLS[3:5]))
     assert read(store, log) == numbers(*CALLS[3:5])
-    assert numbers(*following.read_new(store, log, again=True)[0].calls) == numbers(*CALLS[:5])
+    assert numbers(*log_cursor.read_new(store, log, again=True)[0].calls) == numbers(*CALLS[:5])
 
 
 @given(st.lists(st.integers(0, 600), max_size=8))
@@ -121,4 +121,4 @@ def test_an_empty_log_is_no_error_and_a_missing_one_is(log: Path) -> None:
     log.write_bytes(lines(CALLS[0]))
     assert read(store, log) == numbers(CALLS[0])
     with pytest.raises(InvalidData, match="be readable"):
-        following.read_new(store, log.with_name("missing"))
+        log_cursor.read_new(store, log.with_name("missing"))

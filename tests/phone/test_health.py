@@ -10,11 +10,11 @@ from tests.phone.lists_on_disk import put_list
 
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
 from hushcall.numbers import NANP
-from hushcall.phone import unknown
-from hushcall.phone.health import Finding, examine
-from hushcall.phone.ledger import Limits
+from hushcall.phone.calls import candidates
+from hushcall.phone.home.health import Finding, examine
+from hushcall.phone.home.store import LISTS, Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.store import LISTS, Store
+from hushcall.phone.reporting.ledger import Limits
 
 NOW = int(time.time())
 
@@ -23,7 +23,7 @@ NOW = int(time.time())
 def phone(tmp_path: Path) -> Phone:
     """A phone with which all is well."""
     store = Store.open(tmp_path)
-    unknown.add_contacts(store, ["2025550199"], NANP)
+    candidates.add_contacts(store, ["2025550199"], NANP)
     put_list(tmp_path, NOW, NOW + 5000)
     service = FakeService(lambda: NOW, state="announcing", round=7)
     return Phone(store, FakeServer(service), clock=lambda: NOW)

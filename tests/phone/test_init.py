@@ -8,7 +8,7 @@ from tests.phone.conftest import Run
 from tests.phone.fake_server import FakeService, over_http
 from tests.phone.lists_on_disk import BLOCKED
 
-from hushcall.phone.store import LISTS, Store
+from hushcall.phone.home.store import LISTS, Store
 
 ROOT = '{"signed": {"_type": "root"}}'
 
@@ -100,7 +100,7 @@ def test_a_crash_after_the_server_changed_leaves_a_list_that_goes_at_the_next_ch
 
     with over_http(FakeService(time.time)) as other:
         with monkeypatch.context() as patched:
-            patched.setattr("hushcall.phone.moving.shutil.rmtree", crash)
+            patched.setattr("hushcall.phone.home.change_server.shutil.rmtree", crash)
             assert run("init", "--server", other).code != 0
         assert (settings_of(pinned)["server"], settings_of(pinned)["root"]) == (other, "")
         assert (pinned / LISTS / "list.jsonl").exists()

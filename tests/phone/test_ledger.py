@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcall.errors import InvalidData, InvalidParameter
-from hushcall.phone import ledger
-from hushcall.phone.ledger import DAY, Limits, Spend
-from hushcall.phone.store import Store
+from hushcall.phone.home.store import Store
+from hushcall.phone.reporting import ledger
+from hushcall.phone.reporting.ledger import DAY, Limits, Spend
 
 NOW = 20_000 * DAY
 

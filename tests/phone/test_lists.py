@@ -16,11 +16,11 @@ from tests.published import ListServer, Operator, ago, make_list, now, serving
 from tuf.api.metadata import Metadata
 
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable, UntrustedList
-from hushcall.phone.lists import ListClient
-from hushcall.phone.lookup import LIST_FILE, LoadedList
+from hushcall.phone.screening.list_sync import ListClient
+from hushcall.phone.screening.lookup import LIST_FILE, LoadedList
 from hushcall.protocol.blocklist import delta
-from hushcall.server import ceremony, signing
-from hushcall.server.keys import ONLINE
+from hushcall.server.signing import ceremony, signer
+from hushcall.server.signing.keys import ONLINE
 
 LISTED = "blocklist.jsonl"
 
@@ -85,12 +85,12 @@ def lengthen_delta(operator: Operator) -> None:
 
 def sign_a_delta_that_leads_elsewhere(operator: Operator) -> None:
     targets = {LISTED: make_list(2).to_bytes(), "delta-1-2.jsonl": delta(make_list(1), make_list(3))}
-    operator.apply(signing.publish(operator.files, operator.ring, targets, now()))
+    operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
 
 
 def sign_a_delta_that_is_none(operator: Operator) -> None:
     targets = {LISTED: make_list(2).to_bytes(), "delta-1-2.jsonl": b"nonsense"}
-    operator.apply(signing.publish(operator.files, operator.ring, targets, now()))
+    operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_frozen_list_is_refused_once_its_timestamp_expires(tmp_path: Path) -> 
     operator = Operator().start(ago(4))
     operator.publish(1, at=ago(4))
     frozen = dict(operator.files)
-    operator.apply(signing.refresh(operator.files, operator.ring, now()))
+    operator.apply(signer.refresh(operator.files, operator.ring, now()))
     with serving(operator.files) as server:
         client = ListClient(tmp_path, server.url)
         client.sync()
@@ -336,7 +336,7 @@ def test_a_server_without_a_list_says_so(tmp_path: Path) -> None:
 def test_a_list_of_an_unknown_format_does_not_replace_one_that_works(client: ListClient, operator: Operator) -> None:
     client.sync()
     targets = {LISTED: make_list(2).to_bytes().replace(b"hushcall-list/1", b"hushcall-list/9")}
-    operator.apply(signing.publish(operator.files, operator.ring, targets, now()))
+    operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
     with pytest.raises(HushcallError, match="have the format hushcall-list/1"):
         client.sync()
     assert client.load().version == 1
@@ -369,4 +369,4 @@ def test_the_state_tells_when_the_list_was_synced_and_expires(client: ListClient
 
 def test_looking_up_needs_no_tuf_and_no_network_library() -> None:
     heavy = {"tuf", "urllib3", "securesystemslib", "cryptography", "numpy"}
-    assert not heavy & brought_by("hushcall.phone.lists")
+    assert not heavy & brought_by("hushcall.phone.screening.list_sync")

@@ -12,9 +12,9 @@ import pytest
 import typer.main
 
 from hushcall.cli.app import app
-from hushcall.cli.phone_calls import ingest
+from hushcall.cli.phone.calls import ingest
 from hushcall.formats.calls.reading import READERS
-from hushcall.phone.ledger import Limits
+from hushcall.phone.reporting.ledger import Limits
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "docs" / name for name in ("phone.md", "embedding.md", "call-logs.md", "blocklists.md", "commands.md")]

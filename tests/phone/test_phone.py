@@ -15,8 +15,9 @@ from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.numbers import NANP
-from hushcall.phone import diary, ledger, unknown
-from hushcall.phone.ledger import Limits
+from hushcall.phone.calls import candidates
+from hushcall.phone.reporting import ledger, participation
+from hushcall.phone.reporting.ledger import Limits
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.items import item_of
 from hushcall.report.hashing import derive
@@ -30,8 +31,8 @@ def world() -> World:
     return World()
 
 
-def row_of(world: World, round_: int) -> diary.Row:
-    row = diary.find(world.store, "fake://server", round_)
+def row_of(world: World, round_: int) -> participation.Row:
+    row = participation.find(world.store, "fake://server", round_)
     assert row is not None
     return row
 
@@ -91,7 +92,7 @@ def test_a_skipped_bucket_costs_nothing_and_the_number_waits(world: World) -> No
     world.calls(NUMBER)
     assert world.day(0)[1].action == "skipped"
     assert not ledger.spends(world.store)
-    assert unknown.buffered(world.store, int(world.now), 7, 2) == [NUMBER]
+    assert candidates.buffered(world.store, int(world.now), 7, 2) == [NUMBER]
     world.service.skip = frozenset()
     assert world.day(1)[1].action == "sent"
     assert world.store.row("SELECT number FROM reported") == (NUMBER,)
@@ -112,7 +113,7 @@ def test_a_dummy_takes_the_same_coins_and_is_not_remembered_as_reported() -> Non
 
 
 def becomes_a_contact(world: World) -> None:
-    unknown.add_contacts(world.store, [NUMBER], NANP)
+    candidates.add_contacts(world.store, [NUMBER], NANP)
 
 
 def is_called_back(world: World) -> None:
@@ -199,12 +200,12 @@ def test_too_late_to_send_stays_spent_and_is_closed(world: World) -> None:
     world.service.problems = [Refused("busy", 503, "full")]
     with pytest.raises(Refused, match="busy"):
         world.phone.report(hurry=True)
-    assert row_of(world, 1).state == diary.RECORDED
+    assert row_of(world, 1).state == participation.RECORDED
     world.now = START + DAY
     world.phone.report(hurry=True)
-    assert row_of(world, 1).state == diary.CLOSED
+    assert row_of(world, 1).state == participation.CLOSED
     assert ledger.spent(world.store) == 4
-    assert unknown.buffered(world.store, int(world.now), 7, 2) == []  # the server may have it all the same
+    assert candidates.buffered(world.store, int(world.now), 7, 2) == []  # the server may have it all the same
 
 
 @pytest.mark.parametrize("problem", ["wrong-phase", "unknown-ticket", "different-report", "malformed-report"])
@@ -222,7 +223,7 @@ def test_a_refusal_that_may_pass_changes_nothing(world: World, problem: str) -> 
     world.service.problems = [Refused(problem, 403, "no")]
     with pytest.raises(Refused):
         world.phone.report(hurry=True)
-    assert row_of(world, 1).state == diary.PLANNED
+    assert row_of(world, 1).state == participation.PLANNED
     assert world.phone.report(hurry=True).action == "announced"
 
 
@@ -230,7 +231,7 @@ def test_missing_the_announcing_means_no_part_in_the_round(world: World) -> None
     world.phone.report()
     world.now = START + HALF
     assert world.phone.report().action == "done"
-    assert row_of(world, 1).state == diary.SKIPPED
+    assert row_of(world, 1).state == participation.SKIPPED
     late = World(now=START + HALF)
     assert late.phone.report().action == "idle"
     assert late.store.rows("SELECT * FROM rounds") == []
@@ -321,7 +322,7 @@ def test_old_numbers_leave_the_diary_and_the_newest_report_stays(world: World) -
     assert len(ledger.spends(world.store)) == 12  # the books stay
     world.now = START + 200 * DAY
     world.phone.report(hurry=True)
-    last = diary.latest(world.store, reported=True)
+    last = participation.latest(world.store, reported=True)
     assert last is not None
     assert last.round == 12  # until there is a newer one to explain
 

@@ -8,8 +8,8 @@ from tests.phone.fake_server import DAY, START
 from tests.phone.world import World
 
 from hushcall.numbers import NANP
-from hushcall.phone import ledger
-from hushcall.phone.ledger import Limits
+from hushcall.phone.reporting import ledger
+from hushcall.phone.reporting.ledger import Limits
 from hushcall.privacy.coins import seeded
 
 

@@ -46,7 +46,7 @@ print(json.dumps({"report_ms": 1000 * sorted(times)[len(times) // 2]}))
 LIST = """
 import json, sys, time
 from pathlib import Path
-from hushcall.phone.lookup import LIST_FILE, LoadedList, check
+from hushcall.phone.screening.lookup import LIST_FILE, LoadedList, check
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 folder = Path(sys.argv[1])
 def megabytes(name):  # VmRSS now, VmHWM at its height; getrusage would count the parent in
@@ -105,4 +105,4 @@ def test_a_hundred_thousand_numbers_load_fast_and_small_and_are_looked_up_fast(t
 
 @pytest.mark.parametrize("module", ["numpy", "tuf", "urllib3", "cryptography", "rich"])
 def test_what_a_lookup_does_not_need_is_not_imported(module: str) -> None:
-    assert module not in brought_by("hushcall.phone.phone", "hushcall.phone.screening")
+    assert module not in brought_by("hushcall.phone.phone", "hushcall.phone.screening.screen")

@@ -10,8 +10,8 @@ from tests.phone.fake_server import FakeService
 from tests.phone.lists_on_disk import BLOCKED, put_list
 
 from hushcall.errors import UntrustedList
+from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.store import Store
 
 
 def test_status_on_a_fresh_machine(run: Run, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from hushcall.errors import InvalidData
 from hushcall.numbers import NANP
-from hushcall.phone import following, unknown
-from hushcall.phone.erasing import erase_all
-from hushcall.phone.lock import locked
-from hushcall.phone.store import FILE, Store, default_home
+from hushcall.phone.calls import candidates, log_cursor
+from hushcall.phone.home.erasing import erase_all
+from hushcall.phone.home.lock import locked
+from hushcall.phone.home.store import FILE, Store, default_home
 
 NUMBERS = [str(NANP.number(202, 5_550_100 + i)) for i in range(60)]
 
@@ -87,10 +87,10 @@ def test_where_a_phone_lives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fill(folder: Path) -> Store:
     store = Store.open(folder)
-    unknown.note(store, [(NANP.parse(number), 1_800_000_000) for number in NUMBERS])
-    unknown.add_contacts(store, [str(NANP.number(203, 5_550_100 + i)) for i in range(60)], NANP)
-    unknown.mark_reported(store, str(NANP.number(204, 5_550_199)), 1, 5)
-    following.keep(store, Path("/var/log/secret.csv"), following.Cursor("ncid", 1, 2, 3, ""))
+    candidates.note(store, [(NANP.parse(number), 1_800_000_000) for number in NUMBERS])
+    candidates.add_contacts(store, [str(NANP.number(203, 5_550_100 + i)) for i in range(60)], NANP)
+    candidates.mark_reported(store, str(NANP.number(204, 5_550_199)), 1, 5)
+    log_cursor.keep(store, Path("/var/log/secret.csv"), log_cursor.Cursor("ncid", 1, 2, 3, ""))
     store.run(
         "INSERT INTO rounds (server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state,"
         " report) VALUES ('s', 1, 0, 'subspace', '+12055550199', 0, 205, 0, 0, 'recorded', x'010403')"

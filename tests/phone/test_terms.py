@@ -13,9 +13,9 @@ from hushcall.formats.calls.call import Call, CallKind
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.numbers import NANP
-from hushcall.phone import ledger, terms
+from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Outcome, Phone
-from hushcall.phone.store import Store
+from hushcall.phone.reporting import ledger, parameter_check
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import MECHANISMS, Profile
 from hushcall.protocol.items import item_of
@@ -59,10 +59,10 @@ def test_the_width_is_the_one_that_servers_open_buckets_with(name: str) -> None:
     learner = open_bucket(Profile("test", "", name, 8.0, 10), NANP, 100_000, derive("seed"))
     assert learner is not None
     mechanism = learner.mechanism
-    assert mechanism.item_bits == terms.item_bits(name, NANP)
-    terms.require(from_plain(to_plain(mechanism)), name, NANP, derive("public"))
+    assert mechanism.item_bits == parameter_check.item_bits(name, NANP)
+    parameter_check.require(from_plain(to_plain(mechanism)), name, NANP, derive("public"))
     for number in (LOWEST, HIGHEST):
-        assert item_of(number, name) >> terms.item_bits(name, NANP) == 0
+        assert item_of(number, name) >> parameter_check.item_bits(name, NANP) == 0
 
 
 def a_round(number: str, mechanism: str, parameters: dict[str, Any]) -> tuple[Outcome, Phone]:
@@ -78,7 +78,7 @@ def a_round(number: str, mechanism: str, parameters: dict[str, Any]) -> tuple[Ou
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_another_width_is_refused_for_every_number_alike_and_in_words(name: str) -> None:
-    right = terms.item_bits(name, NANP)
+    right = parameter_check.item_bits(name, NANP)
     for width in WIDTHS:
         parameters = to_plain(MADE[name]) | {"item_bits": width}
         found = [a_round(number, name, parameters) for number in NUMBERS]
@@ -111,7 +111,7 @@ def test_another_mechanism_than_the_rounds_is_refused_for_every_number_alike(ann
 def test_odds_that_cannot_be_are_found_out_before_the_number_is_used() -> None:
     mechanism = Subspace(1e-60, 7)  # e^ε, rounded down, is below one: no weights out of 2⁶⁴ hold that
     with pytest.raises(InvalidParameter):
-        terms.require(mechanism, "subspace", NANP, derive("public"))
+        parameter_check.require(mechanism, "subspace", NANP, derive("public"))
     assert {a_round(number, "subspace", to_plain(mechanism))[0].action for number in NUMBERS} == {"skipped"}
 
 
@@ -145,7 +145,7 @@ def test_what_passes_makes_a_report_of_the_lowest_and_the_highest_number(name: s
     public, coins = derive("public", data.draw(st.binary(max_size=2))), seeded(data.draw(st.binary(max_size=2)))
     try:
         mechanism = from_plain(plain)
-        terms.require(mechanism, name, NANP, public)
+        parameter_check.require(mechanism, name, NANP, public)
     except InvalidParameter:
         return  # before any number was looked at: for all of them alike
     sizes = {len(mechanism.privatise(item_of(number, name), public, coins)) for number in (LOWEST, HIGHEST)}

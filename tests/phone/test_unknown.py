@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
-from hushcall.phone import unknown
-from hushcall.phone.store import Store
+from hushcall.phone.calls import candidates
+from hushcall.phone.home.store import Store
 from hushcall.privacy.coins import seeded
 
 DAY = 86_400
@@ -15,14 +15,14 @@ NUMBERS = [str(NANP.number(202, 5_550_100 + i)) for i in range(6)]
 
 
 def waiting(store: Store, now: int = NOW, window: int = 7, seq: int = 1) -> list[str]:
-    return unknown.buffered(store, now, window, seq)
+    return candidates.buffered(store, now, window, seq)
 
 
 def test_every_kind_of_call() -> None:
     expected = {"incoming": True, "missed": True, "rejected": True, "voicemail": True, "blocked": False}
     for kind, counts in (expected | {"outgoing": False}).items():
         store = Store.in_memory()
-        unknown.ingest(store, [Call("202-555-0100", NOW - 5, CallKind(kind))], NANP, NOW)
+        candidates.ingest(store, [Call("202-555-0100", NOW - 5, CallKind(kind))], NANP, NOW)
         assert bool(waiting(store)) is counts, kind
 
 
@@ -38,8 +38,8 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         Call("2025550102", NOW, CallKind.OUTGOING),
         Call("2025550103", NOW, CallKind.BLOCKED),
     ]
-    found = unknown.ingest(store, calls, NANP, NOW)
-    assert found == unknown.Ingested(calls=8, callers=2, strangers=1, known=2, hidden=1, foreign=2, ignored=1)
+    found = candidates.ingest(store, calls, NANP, NOW)
+    assert found == candidates.Ingested(calls=8, callers=2, strangers=1, known=2, hidden=1, foreign=2, ignored=1)
     assert waiting(store) == ["+12025550100"]
 
 
@@ -48,41 +48,41 @@ def test_a_number_the_owner_called_is_known_before_and_after_it_calls() -> None:
     for order in ([incoming, outgoing], [outgoing, incoming]):
         store = Store.in_memory()
         for call in order:
-            unknown.ingest(store, [call], NANP, NOW)
+            candidates.ingest(store, [call], NANP, NOW)
         assert waiting(store) == []
 
 
 def test_contacts_are_never_reported_whenever_they_were_added() -> None:
     store = Store.in_memory()
-    unknown.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
-    assert unknown.add_contacts(store, ["(202) 555 0100", "not a number", "+442079460000"], NANP) == 1
+    candidates.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
+    assert candidates.add_contacts(store, ["(202) 555 0100", "not a number", "+442079460000"], NANP) == 1
     assert waiting(store) == []
-    assert unknown.contacts(store) == {NUMBERS[0]}
+    assert candidates.contacts(store) == {NUMBERS[0]}
 
 
 def test_old_calls_and_calls_from_the_future() -> None:
     store = Store.in_memory()
     old = Call(NUMBERS[0], NOW - 7 * DAY, CallKind.MISSED)
     ahead = Call(NUMBERS[1], NOW + 300 * DAY, CallKind.MISSED)
-    unknown.ingest(store, [old, ahead], NANP, NOW)
+    candidates.ingest(store, [old, ahead], NANP, NOW)
     assert waiting(store) == [NUMBERS[1]]
     assert waiting(store, now=NOW + 7 * DAY) == []  # the clock that ran ahead bought it no more time
 
 
 def test_a_reported_number_comes_back_only_when_it_calls_again_after_the_window() -> None:
     store = Store.in_memory()
-    unknown.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
-    unknown.mark_reported(store, NUMBERS[0], seq=1, at=NOW)
+    candidates.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
+    candidates.mark_reported(store, NUMBERS[0], seq=1, at=NOW)
     again = Call(NUMBERS[0], NOW + 6 * DAY, CallKind.MISSED)
     assert waiting(store, NOW + 5 * DAY, seq=6) == []
-    unknown.ingest(store, [again], NANP, NOW + 6 * DAY)
+    candidates.ingest(store, [again], NANP, NOW + 6 * DAY)
     assert waiting(store, NOW + 6 * DAY, seq=7) == []  # within the window
     assert waiting(store, NOW + 6 * DAY, seq=8) == []  # whatever the number of rounds
     assert waiting(store, NOW + 7 * DAY - 1, seq=8) == []
     assert waiting(store, NOW + 7 * DAY, seq=2) == NUMBERS[:1]
-    several = unknown.buffered(store, NOW + 6 * DAY, 7, 8, daily=False)  # an owner who allows several rounds a day
+    several = candidates.buffered(store, NOW + 6 * DAY, 7, 8, daily=False)  # an owner who allows several rounds a day
     assert several == NUMBERS[:1]
-    assert unknown.buffered(store, NOW + 6 * DAY, 7, 7, daily=False) == []
+    assert candidates.buffered(store, NOW + 6 * DAY, 7, 7, daily=False) == []
 
 
 KINDS = st.sampled_from(list(CallKind))
@@ -95,14 +95,16 @@ CALLS = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_reading_again_in_any_order_and_in_pieces_changes_nothing(calls: list[Call], dice: object) -> None:
     once, often = Store.in_memory(), Store.in_memory()
-    unknown.ingest(once, calls, NANP, NOW)
+    candidates.ingest(once, calls, NANP, NOW)
     shuffled = [*calls, *calls]
     dice.shuffle(shuffled)  # type: ignore[attr-defined]
     for call in shuffled:
-        unknown.ingest(often, [call], NANP, NOW)
+        candidates.ingest(often, [call], NANP, NOW)
     query = "SELECT * FROM callers ORDER BY number"
     assert once.rows(query) == often.rows(query)
-    expected = {c.number for c in calls if c.kind in unknown.COUNTED and c.at > NOW - 7 * DAY and c.number in NUMBERS}
+    expected = {
+        c.number for c in calls if c.kind in candidates.COUNTED and c.at > NOW - 7 * DAY and c.number in NUMBERS
+    }
     assert waiting(once) == sorted(expected - {c.number for c in calls if c.kind is CallKind.OUTGOING})
     once.close()
     often.close()
@@ -111,10 +113,10 @@ def test_reading_again_in_any_order_and_in_pieces_changes_nothing(calls: list[Ca
 def test_pruning_changes_no_decision() -> None:
     store = Store.in_memory()
     for age, number in enumerate(NUMBERS):
-        unknown.ingest(store, [Call(number, NOW - age * 2 * DAY, CallKind.MISSED)], NANP, NOW)
-    unknown.ingest(store, [Call("2025550177", NOW - 90 * DAY, CallKind.OUTGOING)], NANP, NOW)
+        candidates.ingest(store, [Call(number, NOW - age * 2 * DAY, CallKind.MISSED)], NANP, NOW)
+    candidates.ingest(store, [Call("2025550177", NOW - 90 * DAY, CallKind.OUTGOING)], NANP, NOW)
     before = waiting(store)
-    unknown.prune(store, NOW, 7)
+    candidates.prune(store, NOW, 7)
     assert waiting(store) == before == NUMBERS[:4]
     assert store.row("SELECT count(*) FROM callers") == (5,)  # whom the owner called stays known
 
@@ -123,13 +125,13 @@ def test_the_choice_is_uniform_and_takes_the_same_coins_whatever_there_is() -> N
     """Chi-square with 5 degrees of freedom: above 35.9 once in a million."""
     counts = dict.fromkeys(NUMBERS, 0)
     for i in range(3000):
-        number, dummy = unknown.choose(NUMBERS, NANP, seeded(str(i).encode()))
+        number, dummy = candidates.choose(NUMBERS, NANP, seeded(str(i).encode()))
         assert not dummy
         counts[str(number)] += 1
     assert sum((count - 500) ** 2 / 500 for count in counts.values()) < 35.9
     full, empty = seeded(b"same"), seeded(b"same")
-    unknown.choose(NUMBERS, NANP, full)
-    number, dummy = unknown.choose([], NANP, empty)
+    candidates.choose(NUMBERS, NANP, full)
+    number, dummy = candidates.choose([], NANP, empty)
     assert dummy
     assert NANP.suffix_is_valid(number.suffix)
     assert full.reads == empty.reads

@@ -12,7 +12,7 @@ from tests.phone.conftest import NOW, Run
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
-from hushcall.phone.store import Store
+from hushcall.phone.home.store import Store
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from tests.phone.fake_server import DAY, START, FakeServer, FakeService, Request
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
-from hushcall.phone import schedule
-from hushcall.phone.client import HttpServer
+from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.store import Store
+from hushcall.phone.reporting import schedule
+from hushcall.phone.reporting.transport import HttpServer
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from tests.phone.fake_server import DAY, START, FakeServer, FakeService
 
 from hushcall.formats.calls.call import Call, CallKind
+from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Outcome, Phone
-from hushcall.phone.store import Store
 from hushcall.privacy.coins import seeded
 
 HALF = DAY // 2

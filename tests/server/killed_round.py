@@ -19,7 +19,8 @@ from hushcall.learn import (
     bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
 )
 from hushcall.privacy.coins import seeded
-from hushcall.server import appeals, schema
+from hushcall.server.db import schema
+from hushcall.server.publishing import appeals
 from hushcall.server.service import Service, open_service
 
 PHONES, BATCH = 90, 30

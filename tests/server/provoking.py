@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from tests.server.serving import CLOSES, COLLECTS, SPAM, Handset, bearer, honest_report, operator_token
 from tests.server.stage import NOBODY, Stage
 
-from hushcall.server import schema, standing
-from hushcall.server.intake import Announce, Answer, Intake, Upload
-from hushcall.server.problems import Problem
-from hushcall.server.routes import phones
+from hushcall.server.db import schema
+from hushcall.server.http.problems import Problem
+from hushcall.server.http.routes import phones
+from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.rounds import round_status
 
 LIMIT = 512
 Scene = Callable[[Stage], httpx.Response]
@@ -374,7 +375,7 @@ def a_route_that_fails(stage: Stage) -> httpx.Response:
     def fail(*_: object) -> None:
         raise RuntimeError(f"x12345 {SPAM}")
 
-    stage.patch.setattr(standing, "document", fail)
+    stage.patch.setattr(round_status, "document", fail)
     return stage.client.get("/v1/rounds/current", headers={"x-trace": "x12345"})
 
 

@@ -21,14 +21,14 @@ from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy, seeded
 from hushcall.protocol.items import item_of
 from hushcall.report.hashing import derive
-from hushcall.server import schema
-from hushcall.server.devices import SCOPES
-from hushcall.server.intake import Announce, Answer, Intake, Upload
-from hushcall.server.problems import Problem
-from hushcall.server.running import running
+from hushcall.server.access.devices import SCOPES
+from hushcall.server.access.tokens import token_hash
+from hushcall.server.db import schema
+from hushcall.server.http.problems import Problem
+from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.settings import Settings
-from hushcall.server.tokens import token_hash
 
 PERIOD = 1000
 START = 1_800_000_000

@@ -36,7 +36,7 @@ if __name__ == "__main__":
     started = time.monotonic()
     service.rounds.advance(service.now)
     seconds = time.monotonic() - started
-    from hushcall.server.standing import status
+    from hushcall.server.rounds.round_status import status
     found = status(service.store, number)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     service.close()

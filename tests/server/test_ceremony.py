@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hushcall.errors import InvalidParameter
-from hushcall.server import ceremony, keys, signing
-from hushcall.server.keys import ONLINE, KeyRing
+from hushcall.server.signing import ceremony, keys, signer
+from hushcall.server.signing.keys import ONLINE, KeyRing
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 TARGETS = {"exports/plain.txt": b"1\n"}
@@ -59,7 +59,7 @@ def test_init_makes_keys_and_a_root_once(shelf: Shelf, tmp_path: Path) -> None:
 
 def test_the_server_publishes_without_the_root_key(shelf: Shelf, tmp_path: Path) -> None:
     (tmp_path / "offline" / "root.pem").unlink()
-    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signer.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     standing = ceremony.status(shelf, tmp_path, NOON)
     assert (standing.ok, standing.root_key_here) == (True, False)
     with pytest.raises(InvalidParameter, match="give its file with --root-key"):
@@ -74,7 +74,7 @@ def test_rotating_an_online_key_leaves_one_file_and_a_server_that_publishes(
     rotated = ceremony.rotate(shelf, tmp_path, role, NOON, never)
     assert keys.key_files(tmp_path, role) == [rotated.saved]
     assert rotated.key_id != before.keyid
-    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signer.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     assert ceremony.status(shelf, tmp_path, NOON).ok
 
 
@@ -105,7 +105,7 @@ def test_a_rotation_killed_before_the_commit_can_be_run_again(role: str, shelf: 
     with pytest.raises(Killed):
         ceremony.rotate(shelf, tmp_path, role, NOON, never)
     shelf.dead = False
-    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signer.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     ceremony.rotate(shelf, tmp_path, role, NOON, never)
     if role != "root":
         assert len(keys.key_files(tmp_path, role)) == 1
@@ -124,7 +124,7 @@ def test_a_rotation_killed_after_the_commit_has_happened(
         with pytest.raises(Killed):
             ceremony.rotate(shelf, tmp_path, role, NOON, never)
     assert len(keys.key_files(tmp_path, role)) == 2
-    shelf.change_files(lambda files: signing.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
+    shelf.change_files(lambda files: signer.publish(files, KeyRing.load(tmp_path), TARGETS, NOON))
     assert ceremony.status(shelf, tmp_path, NOON).ok
 
 

@@ -12,12 +12,12 @@ from tests.server.serving import SPAM, Clock, Village, everything
 
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import seeded
-from hushcall.server import schema
-from hushcall.server.devices import SCOPES, Devices
-from hushcall.server.intake import Announce, Answer, Intake
-from hushcall.server.problems import Problem
+from hushcall.server.access.devices import SCOPES, Devices
+from hushcall.server.access.tokens import INVITE, new_token, token_hash
+from hushcall.server.db import schema
+from hushcall.server.http.problems import Problem
+from hushcall.server.intake.intake import Announce, Answer, Intake
 from hushcall.server.service import Service
-from hushcall.server.tokens import INVITE, new_token, token_hash
 
 
 def enrolled(service: Service) -> int:

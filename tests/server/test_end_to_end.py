@@ -14,15 +14,15 @@ import pytest
 from tests.server.conftest import MakeService
 from tests.server.serving import Clock, operator_token
 
-from hushcall.lab.fleet import Fleet, Operator
-from hushcall.lab.season import play_day
-from hushcall.lab.stream import REGION, Campaign, Stream
+from hushcall.lab.live.fleet import Fleet, Operator
+from hushcall.lab.live.live_day import play_day
+from hushcall.lab.live.stream import REGION, Campaign, Stream
 from hushcall.numbers import NANP
-from hushcall.phone import ledger
-from hushcall.phone.lists import ListClient
+from hushcall.phone.reporting import ledger
+from hushcall.phone.screening.list_sync import ListClient
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.logs import LOGGER, JsonLines
-from hushcall.server.running import running
+from hushcall.server.serve import running
 
 PHONES, DAYS, WINDOW = 2000, 9, 3
 

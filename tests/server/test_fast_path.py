@@ -14,8 +14,8 @@ from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, START, Clock, bearer, honest_report, serving
 
 from hushcall.privacy.coins import seeded
-from hushcall.server import app, fast_path
-from hushcall.server.routes import phones
+from hushcall.server.http import app, fast_path
+from hushcall.server.http.routes import phones
 from hushcall.server.service import Service
 
 JSON = {"content-type": "application/json"}

@@ -10,7 +10,7 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, settings_for
 
 from hushcall.errors import HushcallError, InvalidParameter
-from hushcall.server import schema
+from hushcall.server.db import schema
 from hushcall.server.service import Service, open_service
 
 CALLERS = [SPAM] * 40

@@ -11,7 +11,8 @@ import pytest
 from tests.server.serving import COLLECTS, Handset, honest_report
 from tests.server.stage import NOBODY, Stage
 
-from hushcall.server import metrics, standing
+from hushcall.server import metrics
+from hushcall.server.rounds import round_status
 
 
 def test_the_same_report_again_is_no_error_in_any_later_phase(stage: Stage) -> None:
@@ -20,7 +21,7 @@ def test_the_same_report_again_is_no_error_in_any_later_phase(stage: Stage) -> N
     assert phone.report(ticket.upper(), body).status_code == 200
     stage.service.rounds.close(1)
     assert phone.report(ticket, body).status_code == 200
-    assert standing.status(stage.service.store)["reports"] == 1
+    assert round_status.status(stage.service.store)["reports"] == 1
 
 
 def test_the_same_announcement_again_gives_the_same_ticket_in_any_later_phase(stage: Stage) -> None:
@@ -38,7 +39,7 @@ def test_half_a_report_is_neither_stored_nor_held_against_the_device(stage: Stag
     route = "/v1/rounds/{number}/reports/{ticket}"
     head = f"PUT /v1/rounds/1/reports/{ticket} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {phone.token}\r\n"
     hang_up(stage.client, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1], route)
-    found = standing.status(stage.service.store)
+    found = round_status.status(stage.service.store)
     assert (found["reports"], found["refused"]) == (0, {})
     assert phone.report(ticket, body).status_code == 201
 
@@ -68,6 +69,6 @@ def finished(route: str) -> float:
 def test_a_stranger_cannot_have_a_round_held(stage: Stage) -> None:
     for _ in range(5):
         assert Handset(stage.client, NOBODY).announce().status_code == 401
-    assert standing.status(stage.service.store)["refused"] == {}
+    assert round_status.status(stage.service.store)["refused"] == {}
     assert stage.phone().announce(999).status_code == 422
-    assert standing.status(stage.service.store)["refused"] == {"wrong-bucket": 1}
+    assert round_status.status(stage.service.store)["refused"] == {"wrong-bucket": 1}

@@ -13,8 +13,8 @@ from tests.server.serving import SPAM, Clock, Village
 from tuf.api.exceptions import RepositoryError
 from tuf.ngclient import Updater
 
-from hushcall.server import schema
-from hushcall.server.running import running
+from hushcall.server.db import schema
+from hushcall.server.serve import running
 from hushcall.server.service import Service
 
 DAY = 86_400

@@ -13,15 +13,16 @@ import sqlalchemy as sa
 from tests.server.serving import SPAM, Village
 
 from hushcall.numbers import NANP
-from hushcall.server import schema, standing
-from hushcall.server.committing import GroupCommit
-from hushcall.server.intake import Announce, Answer, Intake, Upload
-from hushcall.server.problems import Problem
-from hushcall.server.routes import phones
-from hushcall.server.routes.phones import RateLimit
+from hushcall.server.access.tokens import token_hash
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
+from hushcall.server.http.problems import Problem
+from hushcall.server.http.routes import phones
+from hushcall.server.http.routes.phones import RateLimit
+from hushcall.server.intake.group_commit import GroupCommit
+from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.rounds import round_status
 from hushcall.server.service import Service
-from hushcall.server.store import Store
-from hushcall.server.tokens import token_hash
 
 UPLOADS, BATCH = 1000, 100
 
@@ -200,7 +201,7 @@ def test_announcements_that_race_with_the_decision_are_counted_or_refused(villag
     taken = answers.count("201")
     assert 30 <= taken == answers.index("wrong-phase") if "wrong-phase" in answers else taken == 300
     assert set(answers) <= {"201", "wrong-phase"}
-    found = standing.status(service.store)
+    found = round_status.status(service.store)
     (bucket,) = service.store.rows(sa.select(schema.buckets.c.users))
     assert (found["announced"], bucket.users, count(service, schema.announcements)) == (taken, taken, taken)
 

@@ -10,8 +10,8 @@ import pytest
 from securesystemslib.signer import CryptoSigner
 
 from hushcall.errors import InvalidParameter
-from hushcall.server import keys
-from hushcall.server.keys import ONLINE, KeyRing
+from hushcall.server.signing import keys
+from hushcall.server.signing.keys import ONLINE, KeyRing
 
 KEY_TYPE = "-----BEGIN PRIVATE KEY-----"
 

@@ -12,9 +12,10 @@ from tests.server.serving import SPAM, Clock, Village
 
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP, Number
-from hushcall.server import appeals, standing
-from hushcall.server.listing import newest_list
-from hushcall.server.never import is_protected, look_up, never_listed, read_allow_file
+from hushcall.server.publishing import appeals
+from hushcall.server.publishing.exclusions import is_protected, look_up, never_listed, read_allow_file
+from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.rounds import round_status
 from hushcall.server.service import Service
 from hushcall.server.settings import ListSettings
 
@@ -81,7 +82,7 @@ def test_a_lookup_that_fails_stops_the_list_until_it_works(
     number = village.to("decoded", CALLERS)
     with pytest.raises(InvalidParameter, match=rf"allow_command must be a command that answers within 0.5 s \({kind}"):
         broken.rounds.advance(broken.now)
-    assert (listed(broken), standing.status(broken.store, number)["state"]) == ([], "decoded")
+    assert (listed(broken), round_status.status(broken.store, number)["state"]) == ([], "decoded")
     mended = make_service(database, list={"allow_command": hook(f"print('{SPAM}')")})
     assert mended.rounds.advance(mended.now) == ["round 1 is published"]
     assert listed(mended) == [THIRD, OTHER]

@@ -19,10 +19,10 @@ from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator
 from hushcall.mechanisms import parameters
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.report.mechanism import report_bytes
-from hushcall.server.app import make_app
-from hushcall.server.describing import SECURITY
-from hushcall.server.devices import SCOPES
-from hushcall.server.problems import MEDIA_TYPE, PROBLEMS, URN
+from hushcall.server.access.devices import SCOPES
+from hushcall.server.http.app import make_app
+from hushcall.server.http.openapi import SECURITY
+from hushcall.server.http.problems import MEDIA_TYPE, PROBLEMS, URN
 from hushcall.server.service import Service
 
 EXAMPLES = 10

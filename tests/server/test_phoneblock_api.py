@@ -12,8 +12,8 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, serving
 
 from hushcall.formats.phoneblock import sha1_of, votes
-from hushcall.server import appeals
-from hushcall.server.listing import newest_list
+from hushcall.server.publishing import appeals
+from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.service import Service
 
 B, C = "+12025550199", "+12025550177"

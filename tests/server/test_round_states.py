@@ -14,11 +14,13 @@ from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Clock, V
 
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.protocol.blocklist import Blocklist
-from hushcall.server import appeals, schema, standing
 from hushcall.server import service as service_module
-from hushcall.server.listing import newest_list
-from hushcall.server.problems import Problem
-from hushcall.server.scheduler import Scheduler
+from hushcall.server.db import schema
+from hushcall.server.http.problems import Problem
+from hushcall.server.publishing import appeals
+from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.rounds import round_status
+from hushcall.server.rounds.scheduler import Scheduler
 from hushcall.server.service import LEASE_SECONDS, Service
 
 CALLERS = [SPAM] * 6
@@ -33,7 +35,7 @@ STEPS: dict[str, Step] = {
 
 
 def state(service: Service, number: int = 1) -> str:
-    return str(standing.status(service.store, number)["state"])
+    return str(round_status.status(service.store, number)["state"])
 
 
 def listed(service: Service) -> Blocklist:
@@ -146,14 +148,14 @@ def test_lists_that_are_published_at_once_all_count(village: Village) -> None:
 def test_a_held_round_stands_still_and_goes_on_where_it_was(village: Village, clock: Clock, reached: str) -> None:
     service, number = village.service, village.to(reached, CALLERS)
     service.rounds.hold(number, "to have a look")
-    held = standing.status(service.store, number)
+    held = round_status.status(service.store, number)
     assert (held["state"], held["reason"]) == ("held", "to have a look")
     service.rounds.advance(int(clock.now) + 10 * PERIOD)
     assert state(service, number) == "held"
     with pytest.raises(InvalidParameter, match="round must be one that is still under way, got '1, held'"):
         service.rounds.hold(number, "again")
     service.rounds.release(number)
-    assert (state(service, number), standing.status(service.store, number)["reason"]) == (reached, "")
+    assert (state(service, number), round_status.status(service.store, number)["reason"]) == (reached, "")
     with pytest.raises(InvalidParameter, match=f"round must be held, got '1, {reached}'"):
         service.rounds.release(number)
     for _ in range(3):
@@ -237,7 +239,7 @@ def test_a_round_with_many_refused_uploads_is_held_at_its_close(
     village.service.rounds.decide(1, COLLECTS)
     village.report(CALLERS)
     village.service.rounds.close(1)
-    found = standing.status(village.service.store)
+    found = round_status.status(village.service.store)
     assert (found["state"], found["reason"]) == ("held", "2 of 14 uploads were refused, more than 10%")
     assert village.service.rounds.advance(CLOSES) == []
     village.service.rounds.release(1)
@@ -262,7 +264,7 @@ def test_a_round_with_far_more_or_fewer_devices_than_usual_is_held(
     for _ in range(3):
         village.to("published", [SPAM] * 10)
     number = village.to("closed", [SPAM] * devices)
-    found = standing.status(village.service.store, number)
+    found = round_status.status(village.service.store, number)
     reason = f"{devices} devices took part, usual are 10" if held else ""
     assert (found["state"], found["reason"]) == ("held" if held else "closed", reason)
 
@@ -306,7 +308,7 @@ def test_raw_reports_announcements_and_the_secret_go_once_the_round_is_decoded(v
     rows = everything(village.service)
     assert (rows["reports"], rows["announcements"]) == ([], [])
     assert bytes(village.service.rounds.newest().secret) == b""
-    assert standing.status(village.service.store)["reports"] == 6
+    assert round_status.status(village.service.store)["reports"] == 6
 
 
 def test_a_setting_keeps_raw_reports(make_service: MakeService, database: str, clock: Clock) -> None:
@@ -318,7 +320,7 @@ def test_a_setting_keeps_raw_reports(make_service: MakeService, database: str, c
 
 def test_a_bucket_too_small_is_skipped_and_the_round_goes_on(village: Village) -> None:
     village.to("published", ["+12125550143", *CALLERS])
-    found = standing.status(village.service.store, 1)
+    found = round_status.status(village.service.store, 1)
     assert (found["buckets_run"], found["buckets_skipped"], found["reports"], found["found"]) == (1, 1, 6, 1)
 
 
@@ -354,7 +356,7 @@ def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(
         return []
 
     monkeypatch.setattr(service.rounds, "advance", advance)
-    monkeypatch.setattr("hushcall.server.scheduler.log", lambda _, **fields: lines.append(fields))
+    monkeypatch.setattr("hushcall.server.rounds.scheduler.log", lambda _, **fields: lines.append(fields))
     scheduler = Scheduler(service)
     scheduler.start()
     assert enough.wait(20)

@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 from tests.server.serving import START, Clock, settings_for
 
-from hushcall.lab.load import drive
+from hushcall.lab.bench.load import drive
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP, Number
 from hushcall.privacy.coins import seeded
 from hushcall.report.hashing import derive
-from hushcall.server.intake import ticket_for
-from hushcall.server.learning import opened_buckets
-from hushcall.server.running import free_port
+from hushcall.server.intake.intake import ticket_for
+from hushcall.server.rounds.decoding import opened_buckets
+from hushcall.server.serve import free_port
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
@@ -34,7 +34,7 @@ PHONES, ROUNDS = 240, 2
 SPAM = [NANP.number(202, 5_550_101), NANP.number(202, 5_550_102), NANP.number(303, 5_550_103)]
 _SERVE = """
 import sys
-from hushcall.server.running import serve
+from hushcall.server.serve import serve
 from hushcall.server.settings import Settings
 if __name__ == "__main__":
     serve(Settings.model_validate_json(sys.argv[2]), int(sys.argv[1]))

@@ -22,8 +22,8 @@ from tuf.api.metadata import Metadata
 from tuf.ngclient import Updater
 
 from hushcall.errors import InvalidList, InvalidParameter
-from hushcall.server import signing
-from hushcall.server.keys import ONLINE, KeyRing
+from hushcall.server.signing import signer
+from hushcall.server.signing.keys import ONLINE, KeyRing
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -153,7 +153,7 @@ def test_what_has_expired_is_refused(days: int, what: str, tmp_path: Path) -> No
         with pytest.raises(ExpiredMetadataError, match=what):
             stranger.fetch()
         if what == "timestamp":
-            operator.apply(signing.refresh(operator.files, operator.ring, ago(0)))
+            operator.apply(signer.refresh(operator.files, operator.ring, ago(0)))
         else:
             operator.rotate("root")
         assert stranger.fetch() == make_list(1).to_bytes()
@@ -206,14 +206,14 @@ def test_the_old_key_counts_for_nothing_after_a_rotation(role: str, operator: Op
 def test_a_publication_that_raced_with_a_rotation_heals_at_the_next_refresh(
     operator: Operator, stranger: Stranger
 ) -> None:
-    late = signing.publish(
+    late = signer.publish(
         operator.files, operator.ring, {LISTED: make_list(2).to_bytes()}, ago(0)
     )  # read before, written after
     operator.rotate("targets")
     operator.apply(late)
     with pytest.raises(RepositoryError):
         stranger.fetch()
-    operator.apply(signing.refresh(operator.files, operator.ring, ago(0)))
+    operator.apply(signer.refresh(operator.files, operator.ring, ago(0)))
     assert stranger.fetch() == make_list(2).to_bytes()
 
 
@@ -221,12 +221,12 @@ def test_another_root_key_cannot_rotate(operator: Operator) -> None:
     stray = CryptoSigner.generate_ed25519()
     for role in ("root", "targets"):
         with pytest.raises(InvalidParameter, match="root key must be the one in force"):
-            signing.rotate(operator.files, operator.ring, role, CryptoSigner.generate_ed25519(), [stray], NOON)
+            signer.rotate(operator.files, operator.ring, role, CryptoSigner.generate_ed25519(), [stray], NOON)
 
 
 def test_a_ring_without_the_key_in_force_cannot_publish(operator: Operator) -> None:
     with pytest.raises(InvalidParameter, match="keys must hold the targets key that root version 1 names"):
-        signing.publish(operator.files, KeyRing.generate(), {LISTED: make_list(2).to_bytes()}, NOON)
+        signer.publish(operator.files, KeyRing.generate(), {LISTED: make_list(2).to_bytes()}, NOON)
 
 
 # --- publishing -----------------------------------------------------------------------------------------------------
@@ -235,10 +235,10 @@ def test_a_ring_without_the_key_in_force_cannot_publish(operator: Operator) -> N
 def test_publishing_the_same_again_changes_nothing_until_something_is_due(operator: Operator) -> None:
     targets = {LISTED: make_list(1).to_bytes(), "exports/plain.txt": b"1\n"}
     at = ago(0)
-    assert signing.publish(operator.files, operator.ring, targets, at) == {}
-    assert signing.refresh(operator.files, operator.ring, at + DAY) == {}
-    assert set(signing.publish(operator.files, operator.ring, targets, at + 2 * DAY)) == {"metadata/timestamp.json"}
-    later = signing.refresh(operator.files, operator.ring, at + 16 * DAY)
+    assert signer.publish(operator.files, operator.ring, targets, at) == {}
+    assert signer.refresh(operator.files, operator.ring, at + DAY) == {}
+    assert set(signer.publish(operator.files, operator.ring, targets, at + 2 * DAY)) == {"metadata/timestamp.json"}
+    later = signer.refresh(operator.files, operator.ring, at + 16 * DAY)
     assert set(later) == {"metadata/timestamp.json", "metadata/3.snapshot.json", "metadata/3.targets.json"}
 
 
@@ -247,8 +247,8 @@ def test_equal_inputs_give_equal_bytes() -> None:
     targets = {LISTED: make_list(1).to_bytes(), "exports/a.txt": b"a", "exports/b.txt": b"b"}
     twins = []
     for order in (list(targets), list(reversed(targets))):
-        files = signing.start(ring, [root_key], NOON)
-        made = signing.publish(files, ring, {name: targets[name] for name in order}, NOON)
+        files = signer.start(ring, [root_key], NOON)
+        made = signer.publish(files, ring, {name: targets[name] for name in order}, NOON)
         twins.append(files | {path: data for path, data in made.items() if data is not None})
     assert twins[0] == twins[1]
 
@@ -272,15 +272,15 @@ def test_a_target_that_comes_back_while_its_file_is_still_there_stays(operator: 
 
 def test_published_files_are_not_changed_in_place(operator: Operator) -> None:
     before = dict(operator.files)
-    signing.publish(operator.files, operator.ring, {}, NOON)
-    signing.rotate(operator.files, operator.ring, "root", CryptoSigner.generate_ed25519(), [operator.root_key], NOON)
+    signer.publish(operator.files, operator.ring, {}, NOON)
+    signer.rotate(operator.files, operator.ring, "root", CryptoSigner.generate_ed25519(), [operator.root_key], NOON)
     assert operator.files == before
 
 
 def test_status_tells_versions_expiries_and_keys() -> None:
     operator = Operator().start(NOON)
     operator.publish(1, at=NOON)
-    rows = {row.role: row for row in signing.status(operator.files, NOON + 4 * DAY)}
+    rows = {row.role: row for row in signer.status(operator.files, NOON + 4 * DAY)}
     assert [(row.version, row.expires - NOON, row.expired) for row in rows.values()] == [
         (1, 365 * DAY, False),
         (2, 3 * DAY, True),
@@ -295,23 +295,23 @@ def test_status_tells_versions_expiries_and_keys() -> None:
 @pytest.mark.parametrize("path", ["../up", "/abs", "a//b", "", ".hidden", "a/../b", "a b"])
 def test_a_target_path_that_could_leave_its_folder_is_refused(path: str, operator: Operator) -> None:
     with pytest.raises(InvalidParameter, match="target path"):
-        signing.publish(operator.files, operator.ring, {path: b""}, NOON)
+        signer.publish(operator.files, operator.ring, {path: b""}, NOON)
 
 
 def test_bad_inputs_are_errors_of_ours(operator: Operator) -> None:
     with pytest.raises(InvalidParameter, match="hushcall keys init"):
-        signing.refresh({}, operator.ring, NOON)
+        signer.refresh({}, operator.ring, NOON)
     with pytest.raises(InvalidParameter, match="now must have a time zone"):
-        signing.start(operator.ring, [operator.root_key], datetime(2026, 11, 15))
+        signer.start(operator.ring, [operator.root_key], datetime(2026, 11, 15))
     with pytest.raises(InvalidList, match="names its version"):
-        signing.publish(operator.files, operator.ring, {LISTED: b"not a list"}, NOON)
+        signer.publish(operator.files, operator.ring, {LISTED: b"not a list"}, NOON)
     with pytest.raises(InvalidParameter, match="role must be one of"):
-        signing.rotate(operator.files, operator.ring, "mirror", operator.root_key, [operator.root_key], NOON)
+        signer.rotate(operator.files, operator.ring, "mirror", operator.root_key, [operator.root_key], NOON)
     with pytest.raises(InvalidList, match="be TUF metadata"):
-        signing.refresh({**operator.files, "metadata/timestamp.json": b"{}"}, operator.ring, NOON)
+        signer.refresh({**operator.files, "metadata/timestamp.json": b"{}"}, operator.ring, NOON)
     lost = {path: data for path, data in operator.files.items() if path != "metadata/2.targets.json"}
     with pytest.raises(InvalidList, match=r"hold metadata/2.targets.json"):
-        signing.refresh(lost, operator.ring, NOON)
+        signer.refresh(lost, operator.ring, NOON)
 
 
 def test_no_target_is_read_to_refresh_or_rotate(operator: Operator) -> None:
@@ -321,6 +321,6 @@ def test_no_target_is_read_to_refresh_or_rotate(operator: Operator) -> None:
             return super().__getitem__(path)
 
     files = MetadataOnly(operator.files)
-    assert signing.refresh(files, operator.ring, ago(-20))
-    assert signing.rotate(files, operator.ring, "targets", CryptoSigner.generate_ed25519(), [operator.root_key], ago(0))
-    assert signing.publish(files, operator.ring, {LISTED: make_list(2).to_bytes()}, ago(0))
+    assert signer.refresh(files, operator.ring, ago(-20))
+    assert signer.rotate(files, operator.ring, "targets", CryptoSigner.generate_ed25519(), [operator.root_key], ago(0))
+    assert signer.publish(files, operator.ring, {LISTED: make_list(2).to_bytes()}, ago(0))

@@ -16,14 +16,17 @@ from typer.testing import CliRunner
 
 from hushcall.cli.app import app
 from hushcall.errors import InvalidParameter
-from hushcall.phone.lists import ListClient
-from hushcall.server import appeals, ceremony, learning, schema, signing
-from hushcall.server.devices import SCOPES
-from hushcall.server.listing import newest_list
-from hushcall.server.running import running
-from hushcall.server.scheduler import Scheduler
+from hushcall.phone.screening.list_sync import ListClient
+from hushcall.server.access.devices import SCOPES
+from hushcall.server.db import schema
+from hushcall.server.db.store import PublishedFiles, parse_url
+from hushcall.server.publishing import appeals
+from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.rounds import decoding
+from hushcall.server.rounds.scheduler import Scheduler
+from hushcall.server.serve import running
 from hushcall.server.service import Service
-from hushcall.server.store import PublishedFiles, parse_url
+from hushcall.server.signing import ceremony, signer
 
 OTHER = "+12025550177"
 CALLERS = [SPAM] * 8 + [OTHER] * 8
@@ -69,7 +72,7 @@ def test_a_round_discarded_while_it_is_decoded_stays_empty(
 ) -> None:
     service, number = village.service, village.to("closed", CALLERS)
     place = "tally_of" if moment == "seal" else "decode"
-    work: Callable[..., Any] = getattr(learning, place)
+    work: Callable[..., Any] = getattr(decoding, place)
 
     def interrupted(*arguments: Any) -> Any:
         found = work(*arguments)
@@ -77,7 +80,7 @@ def test_a_round_discarded_while_it_is_decoded_stays_empty(
         service.rounds.discard(number, "a flood")
         return found
 
-    monkeypatch.setattr(learning, place, interrupted)
+    monkeypatch.setattr(decoding, place, interrupted)
     service.rounds.learn(number)
     assert service.rounds.newest().state == "published"
     assert service.store.rows(sa.select(schema.hitters)) == []
@@ -107,7 +110,7 @@ def test_signatures_are_renewed_although_a_round_is_stuck(
 
 def _expired(service: Service) -> list[str]:
     with service.store.read() as connection:
-        standing = signing.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
+        standing = signer.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
         return [role.role for role in standing if role.expired]
 
 
@@ -119,7 +122,7 @@ def test_a_round_whose_decoder_dies_keeps_no_other_waiting(
     def die(*_: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(learning, "decode", die)
+    monkeypatch.setattr(decoding, "decode", die)
     for _ in range(3):
         clock.now += 1000
         with pytest.raises(MemoryError):

@@ -5,30 +5,30 @@ Each limit has a false-alarm rate below 10⁻³ at the promised rate; the full s
 
 import pytest
 
-from hushcall.lab import proofs
+from hushcall.lab.prove import statistics
 
 
 @pytest.mark.parametrize(("users", "epsilon"), [(300, 2.0), (300, 4.0), (1000, 3.0), (1000, 8.0)])
 def test_promised_counts_are_found(users: int, epsilon: float) -> None:
-    proof = proofs.power(users, epsilon, 60)
+    proof = statistics.power(users, epsilon, 60)
     assert 0.75 <= proof.rate <= 1.0
     assert proof.ok
 
 
 def test_half_of_the_promised_count_is_not() -> None:
     """With power: the proof would notice a decoder that lists too easily."""
-    proof = proofs.power(300, 4.0, 40, holders=25)
+    proof = statistics.power(300, 4.0, 40, holders=25)
     assert proof.rate < 0.3
 
 
 def test_promised_counts_are_found_in_whole_number_mode() -> None:
-    proof = proofs.whole_number_power(8)
+    proof = statistics.whole_number_power(8)
     assert proof.rate >= 0.5
     assert proof.ok
 
 
 def test_buckets_without_heavy_hitters_list_nothing_beyond_the_level() -> None:
-    proof, spread = proofs.null_behaviour(60)
+    proof, spread = statistics.null_behaviour(60)
     assert proof.ok
     assert proof.rate < 0.25
     assert spread == pytest.approx(1, abs=0.01)
@@ -45,6 +45,6 @@ def test_buckets_without_heavy_hitters_list_nothing_beyond_the_level() -> None:
 )
 def test_hard_decoding_of_half_a_bucket(kind: str, budget: float, low: float, high: float) -> None:
     """150 of 300 phones, T = 2: 97 % and 71 % for extended, 50 % and 26 % for basic over 4000 runs."""
-    proof = proofs.hard_decoding(kind, budget, 200)
+    proof = statistics.hard_decoding(kind, budget, 200)
     assert low <= proof.rate <= high
     assert proof.ok

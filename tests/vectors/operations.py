@@ -8,8 +8,7 @@ from typing import Any
 
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP, Number
-from hushcall.phone import unknown
-from hushcall.phone.lookup import LoadedList, Policy, check
+from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
@@ -134,7 +133,7 @@ def report_seed(seed: str, ticket: str) -> Vector:
 
 def choose(candidates: list[str], coins: str) -> Vector:
     source = io.BytesIO(bytes.fromhex(coins))
-    number, made_up = unknown.choose(candidates, NANP, source.read)
+    number, made_up = choose_among(candidates, NANP, source.read)
     return {"number": str(number), "dummy": made_up}
 
 

@@ -103,7 +103,7 @@ def _draw_bound(mine: list[bytes], theirs: list[bytes], share: float) -> float:
 def _log_ratio(here: int, there: int, trials: int, share: float) -> float:
     """Ln of (lower limit of the first probability / upper limit of the second)."""
     try:
-        from scipy.special import betaincinv  # noqa: PLC0415  (the phone has no scipy)
+        from scipy.special import betaincinv  # the phone has no scipy
     except ImportError:
         raise MissingExtra("audit --blackbox", "server") from None
     if here == 0:

@@ -7,23 +7,10 @@ from typing import Annotated
 import typer
 
 from hushcall import __version__
-from hushcall.cli import (
-    admin,
-    audit,
-    bench,
-    config,
-    data,
-    demo,
-    experiment,
-    export,
-    keys,
-    phone,
-    plan,
-    prove,
-    round_commands,
-    serve,
-    simulate,
-)
+from hushcall.cli import export
+from hushcall.cli.lab import audit, bench, data, demo, experiment, plan, prove, simulate
+from hushcall.cli.phone import commands
+from hushcall.cli.server import admin, config, keys, rounds, serve
 
 app = typer.Typer(
     name="hushcall",
@@ -34,11 +21,11 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
-app.add_typer(round_commands.rounds, name="round")
+app.add_typer(rounds.rounds, name="round")
 app.add_typer(admin.admin, name="admin")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(config.config, name="config")
-app.add_typer(phone.phone, name="phone")
+app.add_typer(commands.phone, name="phone")
 app.command("export")(export.export)
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)

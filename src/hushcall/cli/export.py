@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.phone_home import Home, folder_of
+from hushcall.cli.phone.home import Home, folder_of
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.whole_file import write_whole
 
@@ -40,8 +40,8 @@ def export(
 
       curl -s https://example.org/v1/lists/current/blocklist.jsonl | hushcall export --to plain --list -
     """
-    from hushcall.formats.blocklists import WRITERS, writer_named  # noqa: PLC0415
-    from hushcall.protocol.blocklist import Blocklist  # noqa: PLC0415
+    from hushcall.formats.blocklists import WRITERS, writer_named
+    from hushcall.protocol.blocklist import Blocklist
 
     if names:
         _print_names([(w.name, w.title, w.filename, w.media_type) for w in WRITERS.values()], json)
@@ -69,8 +69,8 @@ def export(
 
 def _synced(home: Path | None) -> bytes:
     """The list that this phone fetched and verified last."""
-    from hushcall.phone.lookup import LIST_FILE  # noqa: PLC0415
-    from hushcall.phone.store import LISTS  # noqa: PLC0415
+    from hushcall.phone.home.store import LISTS
+    from hushcall.phone.screening.lookup import LIST_FILE
 
     path = folder_of(home) / LISTS / LIST_FILE
     if not path.exists():

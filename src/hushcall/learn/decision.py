@@ -187,7 +187,7 @@ def _convolved(mine: NDArray[np.float64], others: NDArray[np.float64]) -> NDArra
     """The law of a sum: directly where that is quick, by Fourier transform where it is not."""
     if len(mine) * len(others) < 10**7:
         return np.convolve(mine, others)
-    from scipy import signal  # noqa: PLC0415 - slow to import and rarely needed: a server should start at once
+    from scipy import signal  # slow to import and rarely needed: a server should start at once
 
     return np.asarray(signal.fftconvolve(mine, others))
 

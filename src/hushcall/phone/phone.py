@@ -26,21 +26,22 @@ from hushcall.errors import InvalidParameter, Refused
 from hushcall.formats.calls.call import Call
 from hushcall.mechanisms.parameters import to_plain
 from hushcall.numbers import NANP, Number, NumberingPlan
-from hushcall.phone import diary, ledger, schedule, terms, unknown
-from hushcall.phone.client import Server
-from hushcall.phone.diary import Row
-from hushcall.phone.ledger import DAY, Limits, Spend
-from hushcall.phone.lookup import Verdict
-from hushcall.phone.moving import drop_stale_list
-from hushcall.phone.screening import Screen
-from hushcall.phone.store import Store
+from hushcall.phone.calls import candidates
+from hushcall.phone.home.change_server import drop_stale_list
+from hushcall.phone.home.store import Store
+from hushcall.phone.reporting import ledger, parameter_check, participation, schedule
+from hushcall.phone.reporting.ledger import DAY, Limits, Spend
+from hushcall.phone.reporting.participation import Row
+from hushcall.phone.reporting.transport import Server
+from hushcall.phone.screening.lookup import Verdict
+from hushcall.phone.screening.screen import Screen
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.protocol.items import UNBUCKETED, WHOLE, bucket_of, item_of
 from hushcall.protocol.round_document import ANNOUNCING, COLLECTING, RoundInfo
 from hushcall.report.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from hushcall.phone.lists import SyncResult
+    from hushcall.phone.screening.list_sync import SyncResult
 
 GIVE_UP = frozenset(
     {"wrong-phase", "unknown-round", "future-round", "unknown-ticket", "already-announced", "different-report"}
@@ -75,17 +76,17 @@ class Phone:
         """What the owner allows."""
         return Limits.load(self.store)
 
-    def ingest(self, calls: Iterable[Call]) -> unknown.Ingested:
+    def ingest(self, calls: Iterable[Call]) -> candidates.Ingested:
         """Take in a call log; reading the same calls again changes nothing."""
-        return unknown.ingest(self.store, calls, self.plan, int(self.clock()))
+        return candidates.ingest(self.store, calls, self.plan, int(self.clock()))
 
     def note(self, number: Number, at: int | None = None) -> None:
         """Take in one call, as it happens."""
-        unknown.note(self.store, [(number, int(self.clock()) if at is None else at)])
+        candidates.note(self.store, [(number, int(self.clock()) if at is None else at)])
 
     def sync(self) -> SyncResult:
         """Fetch the newest list and verify its signatures; on any error the old one stays."""
-        from hushcall.phone.lists import ListClient  # noqa: PLC0415  (tuf takes a while to import)
+        from hushcall.phone.screening.list_sync import ListClient  # tuf takes a while to import
 
         drop_stale_list(self.store)
         self.store.lists.mkdir(mode=0o700, exist_ok=True)
@@ -106,7 +107,7 @@ class Phone:
                 raise
             return Outcome("idle", "The server has not started a round yet.", next_at=now + POLL_SECONDS)
         visit = _Visit(self, info, now, hurry)
-        diary.close_passed(self.store, self.server.url, info)
+        participation.close_passed(self.store, self.server.url, info)
         return visit.proceed()
 
 
@@ -123,9 +124,9 @@ class _Visit:
         if self._row() is None and (stop := self._join()):
             return stop
         for state, step in (
-            (diary.PLANNED, self._announce),
-            (diary.ANNOUNCED, self._record),
-            (diary.RECORDED, self._send),
+            (participation.PLANNED, self._announce),
+            (participation.ANNOUNCED, self._record),
+            (participation.RECORDED, self._send),
         ):
             row = self._row()
             if row is not None and row.state == state and (stop := step(row)):
@@ -148,21 +149,21 @@ class _Visit:
         if why := ledger.objection(phone.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
         today = now - now % DAY
-        if diary.joined_between(phone.store, today, today + DAY) >= limits.rounds_per_day:
+        if participation.joined_between(phone.store, today, today + DAY) >= limits.rounds_per_day:
             rounds = "one round" if limits.rounds_per_day == 1 else f"{limits.rounds_per_day} rounds"
             words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
         window = max(info.window, limits.days)
-        seq = diary.next_seq(phone.store)
+        seq = participation.next_seq(phone.store)
         moments = schedule.draw(info, phone.coins)
         daily = limits.rounds_per_day == 1
-        waiting = unknown.buffered(phone.store, now, window, seq, daily=daily)
-        number, dummy = unknown.choose(waiting, phone.plan, phone.coins)
+        waiting = candidates.buffered(phone.store, now, window, seq, daily=daily)
+        number, dummy = candidates.choose(waiting, phone.plan, phone.coins)
         bucket = bucket_of(number, info.mechanism)
         with phone.store.transaction():
-            diary.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
-            unknown.prune(phone.store, now, window)
-            diary.blank_before(phone.store, now - window * DAY)
+            participation.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
+            candidates.prune(phone.store, now, window)
+            participation.blank_before(phone.store, now - window * DAY)
         return None
 
     def _announce(self, row: Row) -> Outcome | None:
@@ -172,8 +173,8 @@ class _Visit:
         try:
             ticket = self.phone.server.announce(row.round, row.bucket)
         except Refused as refusal:
-            return self._refused(row, refusal, diary.SKIPPED)
-        diary.announced(self.phone.store, row, ticket)
+            return self._refused(row, refusal, participation.SKIPPED)
+        participation.announced(self.phone.store, row, ticket)
         return self._outcome("announced", f"Round {row.round}: announced.", row.report_at)
 
     def _record(self, row: Row) -> Outcome | None:
@@ -190,7 +191,7 @@ class _Visit:
             if wait := self._not_yet(row.report_at, "report"):
                 return wait
             public = info.public_for(row.ticket)
-            terms.require(mechanism, row.mechanism, phone.plan, public)
+            parameter_check.require(mechanism, row.mechanism, phone.plan, public)
         except InvalidParameter as error:
             return self._skip(row, f"the server's parameters do not hold ({error.field} must {error.rule})")
         # From here on the number is used: nothing that the server chose can fail any more.
@@ -206,7 +207,7 @@ class _Visit:
         """
         phone = self.phone
         drawn = phone.plan.dummy(phone.coins)
-        if not unknown.is_known(phone.store, row.number):
+        if not candidates.is_known(phone.store, row.number):
             return row
         area = drawn.area if row.bucket == WHOLE else row.bucket
         return replace(row, number=str(phone.plan.number(area, drawn.suffix)), dummy=True)
@@ -219,10 +220,10 @@ class _Visit:
         store = self.phone.store
         spend = Spend(row.round, self.now, mechanism.cost, mechanism.name, ledger.REPORT, row.server)
         with store.transaction():
-            diary.recorded(store, row, public, to_plain(mechanism), report)
+            participation.recorded(store, row, public, to_plain(mechanism), report)
             ledger.record(store, row.seq, spend)
             if not row.dummy:
-                unknown.mark_reported(store, row.number, row.seq, self.now)
+                candidates.mark_reported(store, row.number, row.seq, self.now)
 
     def _send(self, row: Row) -> Outcome | None:
         """Steps 4 and 5."""
@@ -231,20 +232,20 @@ class _Visit:
         try:
             self.phone.server.send(row.round, row.ticket, row.report)
         except Refused as refusal:
-            return self._refused(row, refusal, diary.CLOSED)
-        diary.finished(self.phone.store, row, diary.SENT)
+            return self._refused(row, refusal, participation.CLOSED)
+        participation.finished(self.phone.store, row, participation.SENT)
         size = len(row.report)
         return self._outcome("sent", f"Round {row.round}: a report of {size} bytes was sent.", self.info.closes)
 
     def _skip(self, row: Row, why: str) -> Outcome:
         """The number goes back among the others: nothing marks it."""
-        diary.finished(self.phone.store, row, diary.SKIPPED, why)
+        participation.finished(self.phone.store, row, participation.SKIPPED, why)
         return self._outcome("skipped", f"Round {row.round}: no report, {why}.", self.info.closes)
 
     def _refused(self, row: Row, refusal: Refused, state: str) -> Outcome:
         if refusal.problem not in GIVE_UP:
             raise refusal
-        diary.finished(self.phone.store, row, state, str(refusal))
+        participation.finished(self.phone.store, row, state, str(refusal))
         return self._outcome(state, f"Round {row.round}: {refusal}", self.info.closes)
 
     def _end(self) -> Outcome:
@@ -264,4 +265,4 @@ class _Visit:
         return Outcome(action, words, self.info.round, self.now + ahead)
 
     def _row(self) -> Row | None:
-        return diary.find(self.phone.store, self.phone.server.url, self.info.round)
+        return participation.find(self.phone.store, self.phone.server.url, self.info.round)

@@ -19,14 +19,15 @@ import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource, os_entropy
-from hushcall.server import keys, schema, signing
-from hushcall.server.devices import Devices
-from hushcall.server.keys import KeyRing
-from hushcall.server.listing import Publisher
+from hushcall.server.access.devices import Devices
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store, no_fault, open_store, put_files
 from hushcall.server.logs import log
-from hushcall.server.rounds import Rounds
+from hushcall.server.publishing.publisher import Publisher
+from hushcall.server.rounds.state_machine import Rounds
 from hushcall.server.settings import Settings
-from hushcall.server.store import Store, no_fault, open_store, put_files
+from hushcall.server.signing import keys, signer
+from hushcall.server.signing.keys import KeyRing
 
 LEASE_SECONDS = 30.0
 
@@ -127,7 +128,7 @@ def ensure_repository(store: Store, settings: Settings, now: int) -> None:
     ring, root = keys.create(settings.keys)
     with store.write("first metadata") as connection:
         if connection.execute(sa.select(schema.files.c.path).limit(1)).first() is None:
-            put_files(connection, signing.start(ring, [root], datetime.fromtimestamp(now, UTC)))
+            put_files(connection, signer.start(ring, [root], datetime.fromtimestamp(now, UTC)))
 
 
 def _follow_parent() -> None:

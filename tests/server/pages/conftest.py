@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from tests.server.pages.seeded import Seeded, open_seeded
 
 from hushcall.errors import InvalidParameter
-from hushcall.lab.pictures import browser_path
-from hushcall.server.app import make_app
+from hushcall.lab.live.pictures import browser_path
+from hushcall.server.http.app import make_app
 
 LogIn = Callable[..., TestClient]
 Act = Callable[..., Any]

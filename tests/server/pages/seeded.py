@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms, digest
-from hushcall.server import appeals, schema
-from hushcall.server.devices import SCOPES
+from hushcall.server.access.devices import SCOPES
+from hushcall.server.db import schema
 from hushcall.server.pages.listed import Lists
+from hushcall.server.publishing import appeals
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 

@@ -10,8 +10,9 @@ from fastapi.testclient import TestClient
 from tests.server.pages.conftest import Act, LogIn, csrf_in
 from tests.server.pages.seeded import ALLOWED, LISTED, UNLISTED, Seeded, published
 
-from hushcall.server import appeals, schema
+from hushcall.server.db import schema
 from hushcall.server.pages.actions import ACTIONS
+from hushcall.server.publishing import appeals
 
 
 def test_each_action_asks_before_it_does(operator: TestClient, seeded: Seeded) -> None:

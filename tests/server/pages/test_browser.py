@@ -18,9 +18,9 @@ from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 from hushcall.mechanisms import parameters
 from hushcall.privacy.coins import os_entropy
 from hushcall.report.hashing import derive
-from hushcall.server import schema
+from hushcall.server.db import schema
 from hushcall.server.pages.rendering import render, static_files
-from hushcall.server.running import running
+from hushcall.server.serve import running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 playwright.expect.set_options(timeout=20_000)  # how long a busy machine may take; a quick one waits for no such time
@@ -344,7 +344,7 @@ def test_no_template_holds_script_or_style() -> None:
 
 
 def test_what_people_typed_is_shown_as_text() -> None:
-    from hushcall.server.problems import Problem
+    from hushcall.server.http.problems import Problem
 
     page = render(
         "refused.html", session=None, flash="", path="/", now=NOW, problem=Problem("bad-request", "<script>x</script>")

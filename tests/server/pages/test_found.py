@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from fastapi.testclient import TestClient
 from tests.server.pages.seeded import ALLOWED, LISTED, NOW, UNLISTED, Seeded, hitter_rows, published
 
-from hushcall.server import schema
+from hushcall.server.db import schema
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tests.server.pages.seeded import Seeded, big_list, open_seeded, queries
 
-from hushcall.server.app import make_app
+from hushcall.server.http.app import make_app
 from hushcall.server.pages.listed import Lists, search
 
 

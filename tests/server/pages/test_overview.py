@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.server.pages.seeded import NOW, Seeded, bucket_rows, queries, round_row
 
-from hushcall.server import schema
+from hushcall.server.db import schema
 from hushcall.server.pages.overview import Kept, overview
-from hushcall.server.standing import one_round
+from hushcall.server.rounds.round_status import one_round
 
 
 def test_a_part_that_did_not_change_is_not_sent_again(operator: TestClient, visitor: TestClient) -> None:

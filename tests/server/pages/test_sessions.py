@@ -11,14 +11,14 @@ from securesystemslib.signer import CryptoSigner
 from tests.server.pages.conftest import LogIn, csrf_in
 from tests.server.pages.seeded import NOW, Seeded
 
-from hushcall.server import keys
-from hushcall.server.app import make_app
+from hushcall.server.access.sessions import COOKIE, HOURS, from_here, safe_path
+from hushcall.server.http.app import make_app
+from hushcall.server.http.problems import Problem
+from hushcall.server.http.routes import phones
+from hushcall.server.http.routes.pages import LOGINS
 from hushcall.server.pages.site import Site
-from hushcall.server.problems import Problem
-from hushcall.server.routes import phones
-from hushcall.server.routes.pages import LOGINS
 from hushcall.server.service import Service
-from hushcall.server.sessions import COOKIE, HOURS, from_here, safe_path
+from hushcall.server.signing import keys
 
 
 def cookie_of(client: TestClient) -> str:

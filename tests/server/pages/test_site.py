@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 from tests.server.conftest import Postgres
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
-from hushcall.server import schema
-from hushcall.server.app import make_app
+from hushcall.server.db import schema
+from hushcall.server.http.app import make_app
 
 
 def test_long_logs_come_by_the_page(operator: TestClient, seeded: Seeded) -> None:

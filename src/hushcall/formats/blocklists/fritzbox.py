@@ -26,10 +26,10 @@ def write(blocklist: Blocklist) -> bytes:
 
 def read(data: bytes) -> frozenset[str]:
     """The numbers of such a phonebook."""
-    from xml.etree.ElementTree import ParseError  # noqa: PLC0415
+    from xml.etree.ElementTree import ParseError
 
-    from defusedxml import DefusedXmlException  # noqa: PLC0415
-    from defusedxml.ElementTree import fromstring  # noqa: PLC0415
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import fromstring
 
     try:
         root = fromstring(data, forbid_dtd=True)

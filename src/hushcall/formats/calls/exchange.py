@@ -17,7 +17,7 @@ OUTSIDE_DIGITS = 7
 
 def columns(line: str, least: int) -> list[str]:
     """The fields of a row, of which there must be ``least``."""
-    import csv  # noqa: PLC0415
+    import csv
 
     try:
         row = next(csv.reader([line], strict=True), [])

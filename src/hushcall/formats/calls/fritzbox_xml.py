@@ -54,7 +54,7 @@ def _sniff(head: bytes) -> bool:
 
 
 def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
-    from html import escape  # noqa: PLC0415
+    from html import escape
 
     rows: list[str] = []
     for call in calls:

@@ -21,7 +21,7 @@ _MAKE = "CREATE TABLE ZCALLRECORD (Z_PK INTEGER PRIMARY KEY, ZANSWERED INTEGER, 
 
 
 def _split(data: bytes) -> Iterator[tuple[Any, ...]]:
-    import sqlite3  # noqa: PLC0415 (only those who read a database pay for it)
+    import sqlite3  # only those who read a database pay for it
 
     if not data.startswith(_MAGIC):
         raise InvalidData(f"{_TITLE} file", "be a SQLite database", f"{len(data)} bytes of something else")
@@ -74,7 +74,7 @@ def _sniff(head: bytes) -> bool:
 
 
 def _render(calls: Sequence[Call], _zone: tzinfo) -> bytes:
-    import sqlite3  # noqa: PLC0415
+    import sqlite3
 
     rows = [
         (

@@ -13,8 +13,8 @@ DEEPEST = 16
 
 def records(title: str, data: bytes, root: str, record: str) -> Iterator[dict[str, str]]:
     """Attributes and children's texts of each ``record`` right under ``root``, one at a time, whatever the size."""
-    from defusedxml import DefusedXmlException  # noqa: PLC0415 (only those who read XML pay for it)
-    from defusedxml.ElementTree import ParseError, iterparse  # noqa: PLC0415
+    from defusedxml import DefusedXmlException  # only those who read XML pay for it
+    from defusedxml.ElementTree import ParseError, iterparse
 
     depth = 0
     top: Any = None

@@ -30,7 +30,7 @@ def _sniff(head: bytes) -> bool:
 
 
 def _render(calls: Sequence[Call], _zone: tzinfo) -> bytes:
-    from html import escape  # noqa: PLC0415
+    from html import escape
 
     rows = "".join(
         f'  <call number="{escape(call.number)}" duration="0" date="{1000 * call.at}" type="{CODES[call.kind]}" '

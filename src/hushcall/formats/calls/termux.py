@@ -18,7 +18,7 @@ _NO_CALLS = re.compile(r"\[\s*\]\s*")
 
 def json_list(title: str, data: bytes) -> list[Any]:
     """The list that a JSON file holds."""
-    import json  # noqa: PLC0415 (only those who read JSON pay for it)
+    import json  # only those who read JSON pay for it
 
     try:
         value = json.loads(decode(data))
@@ -61,7 +61,7 @@ def _sniff(head: bytes) -> bool:
 
 
 def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
-    import json  # noqa: PLC0415
+    import json
 
     records = [
         {

@@ -41,7 +41,7 @@ def _unfold(text: list[str]) -> Iterator[str]:
 
 def _value(parameters: str, value: str) -> str:
     if "QUOTED-PRINTABLE" in parameters:
-        import quopri  # noqa: PLC0415
+        import quopri
 
         value = quopri.decodestring(value.encode()).decode("utf-8", "replace")
     value = _ESCAPED.sub(r"\1", value.strip())

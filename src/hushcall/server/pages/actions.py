@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from hushcall.errors import HushcallError, InvalidNumber
 from hushcall.numbers import NANP
-from hushcall.server import appeals
-from hushcall.server.devices import Admin
+from hushcall.server.access.devices import Admin
+from hushcall.server.http.problems import Problem
 from hushcall.server.logs import log
 from hushcall.server.pages.words import number as spaced
-from hushcall.server.problems import Problem
+from hushcall.server.publishing import appeals
+from hushcall.server.rounds.round_status import one_round
 from hushcall.server.service import Service
-from hushcall.server.standing import one_round
 
 _MOST = {"why": 1000, "who": 200, "number": 40}
 

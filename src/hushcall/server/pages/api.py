@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushcall.server.problems import MEDIA_TYPE, PROBLEMS
+from hushcall.server.http.problems import MEDIA_TYPE, PROBLEMS
 
 METHODS = ("get", "post", "put", "patch", "delete")
 WHO = {"device": "a device's token", "operator": "an operator's token"}

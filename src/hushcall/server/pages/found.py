@@ -16,10 +16,11 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP
 from hushcall.protocol.blocklist import Entry
-from hushcall.server import never, schema
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
 from hushcall.server.pages.listed import PublishedList
+from hushcall.server.publishing import exclusions
 from hushcall.server.settings import ListSettings
-from hushcall.server.store import Store
 
 _DECODED = ("decoded", "published")
 
@@ -77,7 +78,7 @@ class Keep:
             (number in self.appealed, "off: appealed"),
             (number in self.allowed, "off: on the allowlist"),
             (number in self.in_file, "off: in the allow file"),
-            (never.is_protected(NANP.parse(number)), "off: emergency or service code"),
+            (exclusions.is_protected(NANP.parse(number)), "off: emergency or service code"),
             (not published, "not yet: its round is not published"),
             (not in_window, "off: not seen within the window"),
             (self.has_lookup, "off: by your lookup command"),
@@ -150,7 +151,7 @@ def keeping(connection: Connection, settings: ListSettings, numbers: Collection[
     in_file, problem = frozenset[str](), ""
     if settings.allow_file is not None:
         try:
-            in_file = never.read_allow_file(settings.allow_file)
+            in_file = exclusions.read_allow_file(settings.allow_file)
         except HushcallError:
             problem = "the allow file cannot be read"
     return Keep(

@@ -13,10 +13,11 @@ from sqlalchemy.engine import Connection
 
 from hushcall import __version__
 from hushcall.profiles import Profile
-from hushcall.server import schema, signing
+from hushcall.server.db import schema
+from hushcall.server.db.store import PublishedFiles
 from hushcall.server.service import Service
-from hushcall.server.signing import LIFETIMES, RoleStatus
-from hushcall.server.store import PublishedFiles
+from hushcall.server.signing import signer
+from hushcall.server.signing.signer import LIFETIMES, RoleStatus
 
 SOON = 0.25
 """An online role is signed anew at half of its life: with less than this share left, something keeps the server."""
@@ -59,7 +60,7 @@ def health(service: Service) -> Health:
     now = datetime.fromtimestamp(service.now, UTC)
     table = schema.versions.c
     with service.store.read() as connection:
-        roles = tuple(signing.status(PublishedFiles(connection), now))
+        roles = tuple(signer.status(PublishedFiles(connection), now))
         query = sa.select(table.version, table.entries, table.made, table.round)
         row = connection.execute(query.order_by(table.version.desc()).limit(1)).first()
         held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == "held")).scalars().all()

@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from hushcall.errors import InvalidNumber
 from hushcall.numbers import NANP
 from hushcall.protocol.blocklist import Entry, Terms, unix
-from hushcall.server import schema
-from hushcall.server.store import Store
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
 
 PAGE = 50
 _START = len(b'{"number":"')

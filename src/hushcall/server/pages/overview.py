@@ -14,9 +14,9 @@ from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 
-from hushcall.server import schema
-from hushcall.server.standing import Progress, progress, refused
-from hushcall.server.store import Store
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
+from hushcall.server.rounds.round_status import Progress, progress, refused
 
 PHASES = ("announcing", "collecting", "closed", "decoded", "published")
 DONE = {

@@ -108,12 +108,12 @@ def _read(form: Mapping[str, str], wish: Wish) -> tuple[Wish, dict[str, str]]:
 def row_of(wish: Wish) -> Row:
     """What these figures buy."""
     # Brings scipy and numba, which take a second or two to import: not when the server starts.
-    from hushcall.learn import planning, theory  # noqa: PLC0415
-    from hushcall.learn.bucket_setup import open_bucket  # noqa: PLC0415
-    from hushcall.learn.subspace import SubspaceLearner  # noqa: PLC0415
-    from hushcall.learn.whole_number import WholeNumberLearner  # noqa: PLC0415
-    from hushcall.numbers import NANP  # noqa: PLC0415
-    from hushcall.report.hashing import SEED_BYTES  # noqa: PLC0415
+    from hushcall.learn import planning, theory
+    from hushcall.learn.bucket_setup import open_bucket
+    from hushcall.learn.subspace import SubspaceLearner
+    from hushcall.learn.whole_number import WholeNumberLearner
+    from hushcall.numbers import NANP
+    from hushcall.report.hashing import SEED_BYTES
 
     base = PROFILES["balanced" if wish.mechanism == "subspace" else "balanced-whole"]
     profile = replace(base, epsilon=wish.epsilon, tau=wish.tau)

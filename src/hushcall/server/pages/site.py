@@ -16,13 +16,13 @@ from jinja2.utils import htmlsafe_json_dumps
 
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile
-from hushcall.server import sessions
+from hushcall.server.access import sessions
+from hushcall.server.db.schema import buckets
 from hushcall.server.pages import charts, found
 from hushcall.server.pages.health import Budget, Health, health, machine
 from hushcall.server.pages.listed import Lists
 from hushcall.server.pages.overview import DONE, PHASES, Kept, Overview, overview
 from hushcall.server.pages.rendering import etag_of, render
-from hushcall.server.schema import buckets
 from hushcall.server.service import Service
 
 LIVE_SECONDS = 2.0

@@ -1,0 +1,1 @@
+"""The researcher's commands: audit, plan, simulate, experiment, data, bench, prove, demo."""

@@ -1,0 +1,132 @@
+"""``hushcall simulate``: one day in memory, phones and server both real, and how close the server came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from hushcall.cli import show
+from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, budget_in_words, chosen_profile
+from hushcall.cli.show import Json
+from hushcall.errors import InvalidParameter, MissingExtra
+from hushcall.privacy.coins import seeded
+
+
+def simulate(
+    profile: Annotated[str | None, typer.Option(help=PROFILE_HELP + " Default: balanced.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The whole budget of one report.")] = None,
+    tau: Annotated[int | None, typer.Option(help="List numbers with more reports than this.")] = None,
+    list_size: Annotated[
+        int | None, typer.Option(help="Candidates per channel for list decoding; 0 is the paper's hard decoder.")
+    ] = None,
+    users: Annotated[int, typer.Option(min=1, help="Phones that take part.")] = 12_000,
+    spammers: Annotated[int, typer.Option(min=0, help="Numbers that call many phones.")] = 15,
+    largest: Annotated[int, typer.Option(min=1, help="Phones that the busiest spammer calls.")] = 600,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same day.")] = 1,
+    picture: Annotated[Path | None, typer.Option(help="Draw true against estimated counts (.png, .svg).")] = None,
+    json: Json = False,
+) -> None:
+    """Run one day from calls to heavy hitters, and compare what the server found with what really happened.
+
+    [bold]Examples[/bold]
+
+      hushcall simulate
+
+      hushcall simulate --profile paper --users 20000
+
+      hushcall simulate --epsilon 8 --picture day.png
+    """
+    try:
+        from hushcall.lab.data.day import make_day
+        from hushcall.round import run_round
+    except ImportError:
+        raise MissingExtra("hushcall simulate", "server") from None
+    if picture is not None:
+        from hushcall.lab.study import figures
+
+        figures.check_path(picture)
+    chosen = chosen_profile(profile, mechanism, epsilon, tau, list_size=list_size)
+    if chosen.mechanism == "rappor":
+        raise InvalidParameter("mechanism", "find numbers by itself (RAPPOR must be given the candidates)", "rappor")
+    day = make_day(users, spammers, largest, seed=seed)
+    labels = {"collect": "phones report", "decode": "server decodes"}
+    with show.progress("phones report") as bar:
+        result = run_round(
+            day.calls,
+            seeded(f"simulate {seed}".encode()),
+            chosen,
+            progress=lambda what, done, total: show.step(bar, labels[what], done, total),
+        )
+    outcome = compare(day.spammers, result, chosen)
+    if picture is not None:
+        found = [(r["true"], r["estimate"], r["low"], r["high"]) for r in outcome["numbers"] if r["found"]]
+        missed = [r["true"] for r in outcome["numbers"] if not r["found"]]
+        title = f"One day, {users:,} phones, {chosen.mechanism}, ε = {chosen.epsilon:g}"
+        figures.true_against_estimated(found, missed, title, picture)
+    if json:
+        show.print_json({"profile": chosen.name, "mechanism": chosen.mechanism, "seed": seed, **outcome})
+        return
+    show.console.print(_table(outcome))
+    show.console.print(_summary(outcome, chosen, users))
+    if picture is not None:
+        show.console.print(f"Picture: {picture}")
+
+
+def compare(truth: dict[Any, int], result: Any, profile: Any) -> dict[str, Any]:
+    """What happened, beside what the server made of it."""
+    listed = {entry.number: entry.hitter for entry in result.listed}
+    rows: list[dict[str, Any]] = []
+    for number, count in sorted(truth.items(), key=lambda pair: -pair[1]):
+        row: dict[str, Any] = {"number": str(number), "true": count, "found": number in listed}
+        row["bucket"] = result.sizes.get(number.area if profile.bucketed else 0, 0)
+        if hitter := listed.get(number):
+            row |= {"estimate": hitter.estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
+        rows.append(row)
+    wrong = [str(number) for number in listed if number not in truth]
+    return {
+        "numbers": rows,
+        "found": sum(row["found"] for row in rows),
+        "missed": sum(not row["found"] for row in rows),
+        "wrong": wrong,
+        "phones": len(result.spent),
+        "buckets": len(result.sizes),
+        "skipped_buckets": len(result.skipped),
+        "phones_that_spent": sum(spent > 0 for spent in result.spent),
+        "epsilon": max(result.spent, default=0.0),
+        "report_bytes": max(result.report_bytes.values(), default=0),
+    }
+
+
+def _table(outcome: dict[str, Any]) -> Table:
+    table = Table(title="Spammers of the day, and what the server made of private reports")
+    for column, justify in (
+        ("number", "left"),
+        ("bucket", "right"),
+        ("true", "right"),
+        ("estimated", "right"),
+        ("95 % interval", "right"),
+        ("", "left"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    top = max((row["true"] for row in outcome["numbers"]), default=1)
+    for row in outcome["numbers"]:
+        estimate = f"{row['estimate']:.0f}" if row["found"] else "[red]missed[/]"
+        interval = f"{row['low']:.0f} … {row['high']:.0f}" if row["found"] else ""
+        bar = f"[blue]{show.blocks(row.get('estimate', 0.0) / top)}[/]"
+        table.add_row(row["number"], str(row["bucket"]), str(row["true"]), estimate, interval, bar)
+    return table
+
+
+def _summary(outcome: dict[str, Any], profile: Any, users: int) -> str:
+    total = outcome["found"] + outcome["missed"]
+    return (
+        f"{profile.mechanism}, {budget_in_words(profile)}: found {outcome['found']} of {total} spammers, "
+        f"{len(outcome['wrong'])} listed wrongly, among {users:,} phones. "
+        f"Each report is {outcome['report_bytes']} bytes; {outcome['phones_that_spent']:,} phones spent ε, "
+        f"the others were in {outcome['skipped_buckets']} of {outcome['buckets']} buckets too small to be worth it.\n"
+        f"In the clear: {profile.in_the_clear}."
+    )

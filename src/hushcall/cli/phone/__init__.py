@@ -1,0 +1,1 @@
+"""``hushcall phone``: the commands of a phone's owner."""

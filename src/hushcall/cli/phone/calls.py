@@ -1,0 +1,207 @@
+"""``hushcall phone ingest`` and ``watch``: call logs and contacts come in, and stay on the phone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushcall.cli import show
+from hushcall.cli.phone.home import Home, opened
+from hushcall.cli.show import Json
+from hushcall.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from hushcall.formats.calls.call import ReadResult
+    from hushcall.phone.calls.candidates import Ingested
+    from hushcall.phone.home.store import Store
+
+_LEFT_OUT = {
+    "hidden": "with no number",
+    "foreign": "short or foreign",
+    "ignored": "blocked already",
+    "malformed": "malformed",
+}
+Format = Annotated[str | None, typer.Option("--format", help="The log's format. Default: recognised by its content.")]
+Zone = Annotated[
+    str | None, typer.Option(help="Time zone of logs in local time, like Europe/Berlin; remembered. Default: UTC.")
+]
+
+
+def ingest(
+    files: Annotated[list[str] | None, typer.Argument(help="Call logs; - reads one from standard input.")] = None,
+    format: Format = None,  # noqa: A002  (what the user calls it)
+    contacts: Annotated[
+        list[Path] | None, typer.Option(help="Contacts (.vcf, Termux JSON, one number a line), never reported.")
+    ] = None,
+    zone: Zone = None,
+    again: Annotated[bool, typer.Option("--again", help="Read logs from their start, not only what is new.")] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Read call logs and contacts. Only what is new is read; the same calls twice change nothing. Nothing is sent.
+
+    [bold]Examples[/bold]
+
+      termux-call-log -l 500 | hushcall phone ingest -
+
+      hushcall phone ingest calls.xml --contacts contacts.vcf
+
+      hushcall phone ingest /var/log/asterisk/cdr-csv/Master.csv --zone America/New_York
+    """
+    if not files and not contacts:
+        raise InvalidParameter("ingest", "be given call logs, --contacts, or both", "neither")
+    with opened(home) as store, show.progress("reading") as bar:
+        where, rows = _zone(store, zone), []
+        for done, name in enumerate(files or (), 1):
+            rows.append({"file": name, **_take(store, name, format, where, again=again)})
+            show.step(bar, "reading", done, len(files or ()))
+        added: list[dict[str, Any]] = [{"file": str(path), **_contacts(store, path)} for path in contacts or ()]
+    if json:
+        show.print_json({"logs": rows, "contacts": added})
+        return
+    for row in rows:
+        show.console.print(_words(row), markup=False, soft_wrap=True)
+    for row in added:
+        spoilt = f" {row['malformed']} entries could not be read." if row["malformed"] else ""
+        show.console.print(
+            f"{row['file']}: {_count(row['numbers'], 'contact')}, never reported.{spoilt}", markup=False, soft_wrap=True
+        )
+
+
+def watch(
+    file: Annotated[Path, typer.Argument(help="A call log that grows, like Asterisk's Master.csv.")],
+    format: Format = None,  # noqa: A002
+    zone: Zone = None,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Follow a growing call log, through rotation too, until stopped. With --json one document a line.
+
+    [bold]Examples[/bold]
+
+      hushcall phone watch /var/log/asterisk/cdr-csv/Master.csv
+
+      hushcall phone watch /var/log/cidcall.log --format ncid --once
+    """
+    import json as text
+
+    with opened(home) as store:
+        where, last, looks = _zone(store, zone), None, 0
+        while True:
+            stamp = _stamp(file)
+            if once or (stamp is not None and stamp != last):
+                row = _look(store, file, format, where, patient=looks > 0)
+                if row and (once or row["calls"] or row["malformed"]):
+                    print(text.dumps(row) if json else _words(row), flush=True)
+                last, looks = stamp, looks + 1
+            elif not looks:
+                _say(f"{file} is not there yet: waiting for it")
+                looks = 1
+            if once:
+                return
+            try:
+                time.sleep(every)
+            except KeyboardInterrupt:  # how a person ends it
+                return
+
+
+def _look(store: Store, file: Path, form: str | None, zone: tzinfo, *, patient: bool) -> dict[str, Any] | None:
+    """One look at a followed log. Later looks are patient: a file may vanish between two looks, or be half written."""
+    try:
+        return {"file": str(file), **_take(store, str(file), form, zone)}
+    except InvalidData as error:
+        if not patient:
+            raise
+        _say(f"{error}; will look again")
+        return None
+
+
+def _say(words: str) -> None:
+    print(f"hushcall: {words}", file=sys.stderr, flush=True)
+
+
+def _take(store: Store, name: str, form: str | None, zone: tzinfo, *, again: bool = False) -> dict[str, Any]:
+    from hushcall.formats.calls.reading import read_calls
+    from hushcall.numbers import NANP
+    from hushcall.phone.calls import (
+        candidates,
+        log_cursor,
+    )
+
+    now = int(time.time())
+    if name == "-":
+        result = read_calls(sys.stdin.buffer.read(), form, zone)
+        return _row(result, candidates.ingest(store, result.calls, NANP, now))
+    result, cursor = log_cursor.read_new(store, Path(name), form, zone, again=again)
+    taken = candidates.ingest(store, result.calls, NANP, now)
+    log_cursor.keep(store, Path(name), cursor)
+    return _row(result, taken)
+
+
+def _row(result: ReadResult, taken: Ingested) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "format": result.format,
+        **asdict(taken),
+        "malformed": result.malformed,
+        "first_problem": result.first_problem,
+    }
+
+
+def _contacts(store: Store, path: Path) -> dict[str, Any]:
+    from hushcall.formats.calls.contacts import read_contacts
+    from hushcall.numbers import NANP
+    from hushcall.phone.calls.candidates import add_contacts
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidData("contacts", f"be readable ({error.strerror})", path.name) from None
+    found = read_contacts(data)
+    return {"numbers": add_contacts(store, found.numbers, NANP), "malformed": found.malformed}
+
+
+def _words(row: dict[str, Any]) -> str:
+    out = {name: row[name] for name in _LEFT_OUT if row[name]}
+    rest = ", ".join(f"{count} {_LEFT_OUT[name]}" for name, count in out.items())
+    problem = f" First problem: {row['first_problem']}." if row["first_problem"] else ""
+    if not row["calls"] and not rest:
+        return f"{row['file']} ({row['format'] or 'empty'}): no new calls."
+    return (
+        f"{row['file']} ({row['format'] or 'empty'}): {_count(row['calls'], 'call')}; "
+        f"{_count(row['callers'], 'number')} called, {row['strangers']} of them unknown"
+        f"{'; left out: ' + rest if rest else ''}.{problem}"
+    )
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _zone(store: Store, given: str | None) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    name = given or store.get("zone", "UTC")
+    try:
+        found = ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidParameter("zone", "be a time zone like Europe/Berlin", name) from None
+    if given:
+        store.put("zone", given)
+    return found
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None  # between two files of a rotation there is none
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,1 @@
+"""The operator's commands: serve, round, admin, keys, config."""

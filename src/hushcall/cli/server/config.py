@@ -1,0 +1,90 @@
+"""``hushcall config``: the settings in force, checked, or as an example to start from."""
+
+from __future__ import annotations
+
+import json as jsonlib
+
+import typer
+
+from hushcall.cli import show
+from hushcall.cli.server.on_service import DATABASE_FILE, ConfigOption, DatabaseOption, DataOption, chosen_settings
+from hushcall.cli.show import Json
+from hushcall.errors import InvalidParameter
+
+config = typer.Typer(help="The server's settings: a TOML file, then HUSHCALL_* variables.", no_args_is_help=True)
+
+
+@config.command("show")
+def show_settings(
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: Json = False,
+) -> None:
+    """Print every setting with the value that is in force; a password in the database URL is hidden.
+
+    [bold]Example[/bold]
+
+      HUSHCALL_ROUND__PERIOD=3600 hushcall config show
+    """
+    settings = chosen_settings(config, data, database)
+    values = jsonlib.loads(settings.model_dump_json())
+    from hushcall.server.db.store import parse_url
+
+    values["database"] = parse_url(settings.url).render_as_string(hide_password=True)
+    if json:
+        show.print_json(values)
+        return
+    for name, value in values.items():
+        if isinstance(value, dict):
+            show.console.print(f"[bold]\\[{name}][/bold]")
+            for inner, one in value.items():
+                show.console.print(f"  {inner} = {jsonlib.dumps(one)}", markup=False)
+        else:
+            show.console.print(f"{name} = {jsonlib.dumps(value)}", markup=False)
+
+
+@config.command("check")
+def check_settings(config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None) -> None:
+    """Say whether the settings are right, and whether the database, the keys and the allowlist can be read.
+
+    [bold]Example[/bold]
+
+      hushcall config check --config /etc/hushcall.toml
+    """
+    settings = chosen_settings(config, data, database)
+    from hushcall.server.db.store import open_store
+    from hushcall.server.publishing import exclusions
+    from hushcall.server.signing import keys
+
+    show.console.print("settings: ok")
+    if settings.database or (settings.data / DATABASE_FILE).is_file():
+        open_store(settings.url).close()
+        show.console.print("database: ok, schema up to date")
+    else:
+        show.console.print("database: none yet, the first start makes it")
+    missing = [role for role in ("timestamp", "snapshot", "targets") if not keys.key_files(settings.keys, role)]
+    if len(missing) == 3:
+        show.console.print("keys: none yet, the first start makes them")
+    elif missing:
+        rule = f"hold the key of every online role: {' and '.join(missing)} missing, restore it from your backup"
+        raise InvalidParameter("keys", rule, str(settings.keys))
+    else:
+        show.console.print("keys: ok")
+    if settings.list.allow_file is not None:
+        count = len(exclusions.read_allow_file(settings.list.allow_file))
+        show.console.print(f"allowlist: ok, {count} numbers")
+
+
+@config.command("example")
+def example_settings() -> None:
+    """Print a TOML file with every setting, its default and what it is for.
+
+    [bold]Example[/bold]
+
+      hushcall config example > hushcall.toml
+    """
+    chosen_settings(None, None)  # for its error where the server's packages are missing
+    from hushcall.server.settings import example
+
+    print(example(), end="")

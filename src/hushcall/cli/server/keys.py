@@ -1,0 +1,167 @@
+"""``hushcall keys``: make the keys that sign the list, replace one, and see where they stand."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from hushcall.cli import show
+from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, must_exist
+from hushcall.cli.show import Json
+from hushcall.protocol.blocklist import iso
+
+if TYPE_CHECKING:
+    from hushcall.server.signing.ceremony import Published, Standing
+
+PASSPHRASE = "HUSHCALL_ROOT_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
+
+keys = typer.Typer(
+    help="Make the keys that sign the list, replace one, and see where they stand.", no_args_is_help=True
+)
+
+
+def _published(
+    config: Path | None, data: Path | None, database: str | None, *, make: bool = False
+) -> tuple[Published, Path]:
+    """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
+    settings = chosen_settings(config, data, database)
+    if not make:
+        must_exist(settings)
+    from hushcall.server.db.store import open_store
+
+    return open_store(settings.url), settings.keys
+
+
+@keys.command()
+def init(
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    passphrase: Annotated[
+        bool, typer.Option(help=f"Lock the root key with a passphrase: asked for, or taken from {PASSPHRASE}.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Make the root key and the three online keys, and publish the first root.
+
+    Do it once, before the first round. Then move the root key away: the server does not need it.
+
+    [bold]Examples[/bold]
+
+      hushcall keys init --passphrase
+
+      hushcall keys init --data /var/lib/hushcall --json
+    """
+    published, folder = _published(config, data, database, make=True)
+    from hushcall.server.signing import ceremony
+
+    secret = _ask("Passphrase for the root key", confirm=True) if passphrase else None
+    root_key = ceremony.init(published, folder, datetime.now(UTC), secret)
+    digest = ceremony.root_sha256(published.files())
+    if json:
+        show.print_json({"keys": str(folder), "root_key": str(root_key), "root_sha256": digest})
+        return
+    show.console.print(f"Keys made in {folder}, first root published.", soft_wrap=True)
+    show.console.print(f"Move {root_key} off this machine: onto two sticks, in two places.", soft_wrap=True)
+    show.console.print(f"SHA-256 of the root, for phones that want to be sure: {digest}", soft_wrap=True)
+
+
+@keys.command()
+def rotate(
+    roles: Annotated[list[str], typer.Argument(help="timestamp, snapshot, targets, root; several are done in turn.")],
+    root_key: Annotated[Path | None, typer.Option(help="The root key's file, if it is not in keys/offline.")] = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    json: Json = False,
+) -> None:
+    """Replace a key. Phones follow by themselves at their next sync; the server need not be restarted.
+
+    Needs the root key, and its passphrase if it has one. Also renews the root for another year.
+
+    [bold]Examples[/bold]
+
+      hushcall keys rotate timestamp
+
+      hushcall keys rotate timestamp snapshot targets --root-key /media/stick/root.pem
+    """
+    published, folder = _published(config, data, database)
+    from hushcall.server.signing import ceremony
+
+    ask = cache(lambda path: _ask(f"Passphrase of {path}", confirm=False))
+    done = []
+    for role in roles:
+        rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
+        root_key = rotated.saved if role == "root" else root_key  # the roles after it need the new one
+        done.append(rotated)
+    if json:
+        rows = [
+            {"role": one.role, "key": one.key_id, "file": str(one.saved), "old": [str(path) for path in one.old]}
+            for one in done
+        ]
+        show.print_json({"rotated": rows})
+        return
+    for one in done:
+        show.console.print(f"New {one.role} key {one.key_id[:8]} in {one.saved}.", soft_wrap=True)
+        if one.role == "root":
+            show.console.print(f"Keep two copies of it, then destroy {one.old[0]}.", soft_wrap=True)
+
+
+@keys.command()
+def status(
+    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: Json = False
+) -> None:
+    """Show every role's version, expiry and keys. Exits with 1 if something expired or a key is missing.
+
+    [bold]Examples[/bold]
+
+      hushcall keys status --json
+    """
+    published, folder = _published(config, data, database)
+    from hushcall.server.signing import ceremony
+
+    standing = ceremony.status(published, folder, datetime.now(UTC))
+    if json:
+        rows = [
+            {
+                "role": row.role,
+                "version": row.version,
+                "expires": iso(int(row.expires.timestamp())),
+                "expired": row.expired,
+                "keys": list(row.key_ids),
+                "missing": row.role in standing.missing,
+            }
+            for row in standing.roles
+        ]
+        facts = {"root_key_here": standing.root_key_here, "root_sha256": standing.root_sha256}
+        show.print_json({"ok": standing.ok, "roles": rows, **facts})
+    else:
+        show.console.print(_table(standing))
+        show.console.print(f"SHA-256 of the newest root: {standing.root_sha256}", soft_wrap=True)
+        if standing.root_key_here:
+            show.console.print("[yellow]The root key is still on this machine: move it away.[/]")
+    if not standing.ok:
+        raise typer.Exit(1)
+
+
+def _ask(question: str, *, confirm: bool) -> bytes:
+    given = os.environ.get(PASSPHRASE)
+    return (given or str(typer.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True))).encode()
+
+
+def _table(standing: Standing) -> Table:
+    table = Table(title="Who signs the list, and until when")
+    for column in ("role", "version", "expires", "key", ""):
+        table.add_column(column, justify="right" if column == "version" else "left")
+    for row in standing.roles:
+        troubles = ["expired"] * row.expired + ["key missing"] * (row.role in standing.missing)
+        names = ", ".join(key[:8] for key in row.key_ids)
+        expires = iso(int(row.expires.timestamp()))
+        table.add_row(row.role, str(row.version), expires, names, f"[red]{', '.join(troubles)}[/]" if troubles else "✓")
+    return table

@@ -1,0 +1,78 @@
+"""What the operator's commands share: which settings are meant, and the service over them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushcall.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from hushcall.server.settings import Settings
+
+DATABASE_FILE = "hushcall.db"
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="A TOML file. Default: hushcall.toml here, if there is one.")
+]
+DataOption = Annotated[Path | None, typer.Option(help="The data folder. Default: hushcall-data, or the settings'.")]
+DatabaseOption = Annotated[
+    str | None, typer.Option(help="postgresql://user@host/name. Default: SQLite in the data folder.")
+]
+
+
+def chosen_settings(config: Path | None, data: Path | None, database: str | None = None, **changes: Any) -> Settings:
+    """The settings in force, with what the command line changes."""
+    try:
+        from hushcall.server.settings import load_settings
+    except ImportError:
+        raise MissingExtra("the server", "server") from None
+    given: dict[str, Any] = {key: value for key, value in changes.items() if value}
+    if data is not None:
+        given["data"] = data
+    if database is not None:
+        given["database"] = database
+    return load_settings(config, **given)
+
+
+def must_exist(settings: Settings) -> None:
+    """Refuse to make a second server by a slip in a path: only 'serve' and 'keys init' begin one."""
+    file = settings.data / DATABASE_FILE
+    if not settings.database and not file.is_file():
+        rule = "be the data folder of a server ('hushcall serve' makes one); see --data and --config"
+        raise InvalidParameter("data", rule, str(settings.data))
+
+
+def on_service(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that gets an open service as its first argument.
+
+    It takes --config, --data and --database, which say whose; the command itself never sees them.
+    """
+
+    @functools.wraps(command)
+    def run(config: Path | None = None, data: Path | None = None, database: str | None = None, **options: Any) -> None:
+        settings = chosen_settings(config, data, database)
+        must_exist(settings)
+        from hushcall.server.service import open_service
+
+        service = open_service(settings)
+        try:
+            command(service, **options)
+        finally:
+            service.close()
+
+    _, *own = inspect.signature(command).parameters.values()
+    where = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("config", ConfigOption), ("data", DataOption), ("database", DatabaseOption))
+    ]
+    # Typer reads what a function takes from its signature and its annotations. Those of the service are for mypy only.
+    known = {one.name: eval(one.annotation, command.__globals__) for one in own}  # noqa: S307 - our own source
+    given = [one.replace(annotation=known[one.name], kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    run.__signature__ = inspect.Signature([*given, *where])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*given, *where)}
+    return run

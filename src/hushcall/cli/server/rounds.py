@@ -1,0 +1,181 @@
+"""``hushcall round``: look at rounds, and move them by hand, under cron or a systemd timer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from hushcall.cli import show
+from hushcall.cli.server.on_service import on_service
+from hushcall.cli.show import Json
+
+if TYPE_CHECKING:
+    from hushcall.server.service import Service
+
+rounds = typer.Typer(help="Rounds, by hand. The server moves them by itself unless told not to.", no_args_is_help=True)
+RoundOption = Annotated[int | None, typer.Option("--round", min=1, help="Which one. Default: the newest.")]
+
+
+@rounds.command("open")
+@on_service
+def open_round(
+    service: Service,
+    json: Json = False,
+) -> None:
+    """Open the next round now; a round that is open already stays.
+
+    [bold]Example[/bold]
+
+      hushcall round open
+    """
+    _say(service, service.rounds.open(service.now), json)
+
+
+@rounds.command("status")
+@on_service
+def status(
+    service: Service,
+    number: RoundOption = None,
+    json: Json = False,
+) -> None:
+    """Show a round: its phase and deadlines, who took part, buckets, how far decoding is, what was found.
+
+    [bold]Examples[/bold]
+
+      hushcall round status
+
+      hushcall round status --round 12 --json
+    """
+    _say(service, number, json)
+
+
+@rounds.command("advance")
+@on_service
+def advance(
+    service: Service,
+    force: Annotated[bool, typer.Option(help="The newest round's next step is due, whatever its deadlines.")] = False,
+    json: Json = False,
+) -> None:
+    """Do everything that is due: open, decide, close, decode, publish. Safe to run again, and twice at once.
+
+    [bold]Examples[/bold]
+
+      hushcall round advance
+
+      hushcall round advance --force
+    """
+    with show.progress("rounds") as bar:
+        service.rounds.beat = lambda: _show_progress(service, bar)
+        service.publisher.refresh(service.now)  # first: signatures must not run out because a round is stuck
+        done = service.rounds.advance(service.now, force=force)
+    if json:
+        show.print_json({"done": done})
+    else:
+        show.console.print("\n".join(done) or "Nothing is due.")
+
+
+def _show_progress(service: Any, bar: Any) -> None:
+    from hushcall.server.rounds.round_status import status as status_of
+
+    found = status_of(service.store)
+    show.step(bar, "decode", found["parts_decoded"], found["parts"] or 1)
+
+
+@rounds.command("hold")
+@on_service
+def hold(
+    service: Service,
+    why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
+    number: RoundOption = None,
+    json: Json = False,
+) -> None:
+    """Stop a round where it is: it takes no uploads and is not decoded.
+
+    [bold]Example[/bold]
+
+      hushcall round hold --why "too many devices from one place"
+    """
+    chosen = number or _newest(service)
+    service.rounds.hold(chosen, why)
+    _say(service, chosen, json)
+
+
+@rounds.command("release")
+@on_service
+def release(
+    service: Service,
+    number: RoundOption = None,
+    json: Json = False,
+) -> None:
+    """Let a held round go on from where it was.
+
+    [bold]Example[/bold]
+
+      hushcall round release --round 12
+    """
+    chosen = number or _newest(service)
+    service.rounds.release(chosen)
+    _say(service, chosen, json)
+
+
+@rounds.command("discard")
+@on_service
+def discard(
+    service: Service,
+    why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
+    number: RoundOption = None,
+    json: Json = False,
+) -> None:
+    """End a held round for good: nothing is learned from it, and its reports are deleted.
+
+    [bold]Example[/bold]
+
+      hushcall round discard --round 12 --why "flooded"
+    """
+    chosen = number or _newest(service)
+    service.rounds.discard(chosen, why)
+    _say(service, chosen, json)
+
+
+def _newest(service: Any) -> int:
+    row = service.rounds.newest()
+    return int(row.id) if row is not None else 0
+
+
+def _say(service: Any, number: int | None, json: bool) -> None:
+    from hushcall.server.rounds.round_status import status as status_of
+
+    if number is None and service.rounds.newest() is None:
+        if json:
+            show.print_json({"round": None})
+        else:
+            show.console.print("No round yet: 'hushcall serve' or 'hushcall round open' opens the first one.")
+        return
+    found = status_of(service.store, number)
+    if json:
+        show.print_json(found)
+        return
+    table = Table(title=f"Round {found['round']}: {found['state']}", show_header=False)
+    for label, value in (
+        ("held because" if found["state"] == "held" else "note", found["reason"]),
+        ("announcing", f"{found['opens']} … {found['collects']}"),
+        ("collecting", f"{found['collects']} … {found['closes']}"),
+        ("next round", found["next"]),
+        ("run with", f"{found['profile']} ({found['mechanism']}, ε = {found['epsilon']:g})"),
+        ("devices that announced", f"{found['announced']:,}"),
+        ("reports", f"{found['reports']:,}"),
+        ("buckets", f"{found['buckets_run']} run, {found['buckets_skipped']} skipped"),
+        ("decoded", f"{found['parts_decoded']} of {found['parts']} {show.blocks(_share(found), 16)}"),
+        ("numbers found", f"{found['found']:,}"),
+        ("refused", ", ".join(f"{name} {count}" for name, count in found["refused"].items())),
+    ):
+        if value:
+            table.add_row(label, escape(str(value)))
+    show.console.print(table)
+
+
+def _share(found: dict[str, Any]) -> float:
+    return float(found["parts_decoded"] / found["parts"]) if found["parts"] else 0.0

@@ -1,0 +1,111 @@
+"""A load generator: requests come in on stdin, latencies leave on stdout. Runs as a process of its own.
+
+Closed loop (``rate`` 0): every connection sends its next request when the last one was answered, which finds the
+highest throughput. Open loop: requests start at fixed times, and latency counts from then, also while they wait for a
+free connection; a slow server cannot hide behind a generator that waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+
+
+@dataclass
+class Outcome:
+    """What a run saw: seconds per request in order of completion, and answers by status."""
+
+    latencies: list[float] = field(default_factory=list)
+    statuses: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection with one request under way at a time."""
+
+    def __init__(self) -> None:
+        self.buffer = b""
+        self.done: asyncio.Future[bytes] | None = None
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ready."""
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """A piece of an answer."""
+        self.buffer += data
+        head, found, rest = self.buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        match = _LENGTH.search(head)
+        if len(rest) >= (int(match[1]) if match else 0):
+            self.buffer = b""
+            if self.done and not self.done.done():
+                self.done.set_result(head[9:12])
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The server hung up."""
+        if self.done and not self.done.done():
+            self.done.set_result(b"000")
+
+    async def ask(self, request: bytes) -> str:
+        """Send one request; its status."""
+        self.done = asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        return (await self.done).decode()
+
+
+async def drive(host: str, port: int, requests: list[bytes], connections: int, rate: float) -> Outcome:
+    """Send all requests, each once."""
+    loop, outcome = asyncio.get_running_loop(), Outcome()
+    pool: asyncio.Queue[_Connection] = asyncio.Queue()
+    for _ in range(connections):
+        pool.put_nowait((await loop.create_connection(_Connection, host, port))[1])
+    started = time.perf_counter()
+    running: set[asyncio.Task[None]] = set()
+
+    async def one(request: bytes, due: float, connection: _Connection) -> None:
+        status = await connection.ask(request)
+        outcome.latencies.append(time.perf_counter() - due)
+        outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
+        pool.put_nowait(connection)
+
+    for place, request in enumerate(requests):
+        due = started + place / rate if rate else 0.0
+        if rate and (wait := due - time.perf_counter()) > 0.001:
+            await asyncio.sleep(wait)
+        connection = await pool.get()
+        task = loop.create_task(one(request, due or time.perf_counter(), connection))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+def main() -> None:
+    """Read the plan, run it, print what was seen."""
+    plan = json.load(sys.stdin)
+    try:
+        import uvloop  # a faster loop leaves more of the machine to the server
+
+        run: Any = uvloop.run
+    except ImportError:
+        run = asyncio.run
+    requests = [bytes.fromhex(text) for text in plan["requests"]]
+    gc.disable()  # a pause of the generator's own would look like one of the server's
+    outcome = run(drive(plan["host"], plan["port"], requests, plan["connections"], plan["rate"]))
+    json.dump({"latencies": outcome.latencies, "statuses": outcome.statuses, "seconds": outcome.seconds}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Days and months of calls: read from files, invented, described."""

@@ -1,0 +1,1 @@
+"""Promises put to the test with the real code."""

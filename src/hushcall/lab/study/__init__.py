@@ -1,0 +1,1 @@
+"""The experiments: months of rounds without phones, their scores, figures and pages."""

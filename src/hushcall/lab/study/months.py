@@ -1,0 +1,250 @@
+"""A month under one setting: a table of calls comes in, what each day's round detects leaves, with its scores.
+
+A number is one integer here, area·10⁷ + suffix. Everyone takes part every day: phones without a call send a dummy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcall import checks
+from hushcall.lab.data.datasets import Calls
+from hushcall.lab.study import bucket_model
+from hushcall.lab.study.metrics import Scores, blocking_rates, days_to_listing
+from hushcall.learn.bucket_setup import open_bucket
+from hushcall.learn.decision import Support
+from hushcall.learn.subspace import SubspaceLearner
+from hushcall.learn.window import PooledSupport
+from hushcall.numbers import NANP
+from hushcall.privacy.accounting import Accounting
+from hushcall.privacy.coins import seeded
+from hushcall.profiles import RIVALS, Profile
+from hushcall.report.hashing import SEED_BYTES
+from hushcall.report.mechanism import report_bytes
+
+SCALE = NANP.suffixes
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of an experiment: which mechanism, at which budget, listing what."""
+
+    mechanism: str
+    epsilon: float
+    tau: int = 143
+    rounds: int = 2
+    list_size: int = 0
+    epsilon_olh: float = 3.0
+    level: float = 1e-3  # chance that anything nobody reported is listed on a day
+    exact: bool = False  # the basic randomiser at its exact cost, which allows it twice the ε per channel
+    window: int = 1  # days decided together; 1 is daily
+    full: bool = False  # phone by phone with the real decoder, instead of the fast simulation
+    days: int = 0  # only the first so many; 0 is all
+
+    def profile(self) -> Profile:
+        """The library's profile for it."""
+        return Profile(
+            self.mechanism,
+            "experiment",
+            self.mechanism,
+            self.epsilon,
+            self.tau,
+            level=self.level,
+            epsilon_olh=self.epsilon_olh,
+            rounds=self.rounds,
+            list_size=self.list_size,
+            accounting=Accounting.EXACT if self.exact else Accounting.PAPER,
+        )
+
+
+def buckets_of(
+    calls: Calls, day: int, users: int, generator: np.random.Generator, *, whole: bool
+) -> dict[int, bucket_model.Bucket]:
+    """The day's buckets by area code (or the one of a round with nothing in the clear), dummies included."""
+    areas, suffixes, counts = calls.counts(day)
+    missing = users - int(counts.sum())
+    plan = np.array(NANP.area_codes)
+    if whole:
+        index = np.searchsorted(plan, areas)
+        items = index.astype(np.int64) << NANP.suffix_bits | suffixes
+        return {0: bucket_model.Bucket(items, counts.astype(np.int64), missing)}
+    dummies = dict(
+        zip(NANP.area_codes, generator.multinomial(missing, np.full(len(plan), 1 / len(plan))).tolist(), strict=True)
+    )
+    present = np.unique(areas)
+    out = {}
+    for area in sorted({*present.tolist(), *(a for a, d in dummies.items() if d)}):
+        mine = areas == area
+        out[area] = bucket_model.Bucket(
+            suffixes[mine].astype(np.int64), counts[mine].astype(np.int64), dummies.get(area, 0)
+        )
+    return out
+
+
+def detect_day(
+    calls: Calls, day: int, setting: Setting, users: int, generator: np.random.Generator
+) -> dict[int, float]:
+    """{number: estimate} of everything that one day's round lists."""
+    profile, found = setting.profile(), {}
+    whole = setting.mechanism == "whole-number"
+    buckets = (
+        buckets_of(calls, day, users, generator, whole=whole)
+        if setting.mechanism != "sh-original"
+        else _original(calls, day, users)
+    )
+    for area, bucket in buckets.items():
+        learner = open_bucket(profile, NANP, bucket.users, generator.bytes(SEED_BYTES), len(buckets))
+        if learner is None:
+            continue
+        if setting.full or setting.mechanism in RIVALS:
+            detected = phone_by_phone(learner, bucket, setting.tau, generator)
+        else:
+            detected = bucket_model.detect(learner, bucket, setting.tau, generator)
+        for item, estimate in detected.items():
+            found[_number(item, area, setting.mechanism)] = estimate
+    return found
+
+
+def _original(calls: Calls, day: int, users: int) -> dict[int, bucket_model.Bucket]:
+    areas, suffixes, counts = calls.counts(day)
+    numbers = areas.astype(np.int64) * SCALE + suffixes
+    return {0: bucket_model.Bucket(numbers, counts.astype(np.int64), users - int(counts.sum()))}
+
+
+def _number(item: int, area: int, mechanism: str) -> int:
+    if mechanism == "whole-number":
+        return NANP.area_codes[item >> NANP.suffix_bits] * SCALE + (item & ((1 << NANP.suffix_bits) - 1))
+    return item if mechanism == "sh-original" else area * SCALE + item
+
+
+def phone_by_phone(
+    learner: Any, bucket: bucket_model.Bucket, tau: float, generator: np.random.Generator
+) -> dict[int, float]:
+    """The same through every phone's own code and the full decoder."""
+    coins = seeded(generator.bytes(32))
+    items = np.repeat(bucket.items, bucket.counts).tolist()
+    items += generator.integers(learner.domain.start, learner.domain.stop, bucket.dummies).tolist()
+    pairs = []
+    for item in items:
+        public = coins(SEED_BYTES)
+        pairs.append((public, learner.mechanism.privatise(item, public, coins)))
+    return {hitter.item: hitter.estimate for hitter in learner.find(learner.tally(pairs), tau)}
+
+
+def truth_of(calls: Calls, day: int) -> dict[int, int]:
+    """How often each number called on a day."""
+    areas, suffixes, counts = calls.counts(day)
+    return dict(zip((areas.astype(np.int64) * SCALE + suffixes).tolist(), counts.tolist(), strict=True))
+
+
+def busiest(calls: Calls) -> int:
+    """The calls of the busiest day: how many phones take part."""
+    return int(np.bincount(calls.day).max())
+
+
+def run_month(calls: Calls, setting: Setting, seed: int) -> dict[str, Any]:
+    """One repetition of one setting over all days: counts, scores and blocking rates, ready for JSON."""
+    checks.whole("seed", seed, 0)
+    users, days = busiest(calls), min(calls.days, setting.days or calls.days)
+    generator = np.random.default_rng([seed, *setting_seed(setting)])
+    truth = [truth_of(calls, day) for day in range(days)]
+    heavy = [{number for number, count in day.items() if count > setting.tau} for day in truth]
+    if setting.mechanism == "none":
+        found: list[dict[int, float]] = [{n: float(c) for n, c in day.items() if c > setting.tau} for day in truth]
+    elif setting.window > 1:
+        found = windowed(calls, setting, users, days, generator)
+        heavy = _heavy_in_window(truth, setting)
+    else:
+        found = [detect_day(calls, day, setting, users, generator) for day in range(days)]
+    listed = [set(day) for day in found]
+    scores = [Scores.of(now, above) for now, above in zip(listed, heavy, strict=True)]
+    total = Scores.total(scores)
+    delays = days_to_listing(listed, heavy)
+    return {
+        "setting": asdict(setting),
+        "seed": seed,
+        "days": [asdict(score) for score in scores],
+        **asdict(total),
+        "precision": total.precision,
+        "recall": total.recall,
+        "f1": total.f1,
+        "listed": sum(len(day) for day in listed),
+        "never_reported": sum(
+            len(now.difference(*truth[max(0, day - setting.window + 1) : day + 1])) for day, now in enumerate(listed)
+        ),
+        "blocking": blocking_rates(listed, truth),
+        "delay": sum(delays) / len(delays) if delays else None,
+    }
+
+
+def setting_seed(setting: Setting) -> list[int]:
+    """The setting as integers, so that every setting has its own stream."""
+    return list(repr(replace(setting, full=False)).encode())
+
+
+def _heavy_in_window(truth: list[dict[int, int]], setting: Setting) -> list[set[int]]:
+    """Numbers with more than τ calls over the last days."""
+    out = []
+    for day in range(len(truth)):
+        sums: dict[int, int] = {}
+        for past in truth[max(0, day - setting.window + 1) : day + 1]:
+            for number, count in past.items():
+                sums[number] = sums.get(number, 0) + count
+        out.append({number for number, count in sums.items() if count > setting.tau})
+    return out
+
+
+def windowed(
+    calls: Calls, setting: Setting, users: int, days: int, generator: np.random.Generator
+) -> list[dict[int, float]]:
+    """One decision a day on the sum of the last days' tallies, drawn from its law."""
+    past: list[dict[int, tuple[Support, Ints, Ints]]] = []
+    profile, out = setting.profile(), []
+    for day in range(days):
+        today = {}
+        buckets = buckets_of(calls, day, users, generator, whole=False)
+        for area, bucket in buckets.items():
+            learner = open_bucket(profile, NANP, bucket.users, bytes(SEED_BYTES), len(buckets))
+            if isinstance(learner, SubspaceLearner):
+                law, held = learner.law(bucket.users), bucket.counts
+                drawn = generator.binomial(held, law.p) + generator.binomial(law.reports - held, law.q)
+                today[area] = (law, bucket.items, drawn)
+        past.append(today)
+        out.append(_decide_window(past[-setting.window :], setting, profile.level, generator))
+    return out
+
+
+def _decide_window(
+    past: list[dict[int, tuple[Support, Ints, Ints]]], setting: Setting, level: float, generator: np.random.Generator
+) -> dict[int, float]:
+    found: dict[int, float] = {}
+    areas = sorted(set().union(*past))
+    domain = range(NANP.first_suffix, NANP.suffixes)
+    for area in areas:
+        parts = [day[area] for day in past if area in day]
+        law = PooledSupport(tuple(part for part, _, _ in parts))
+        least = law.threshold(level, len(domain) * len(areas))
+        items = np.unique(np.concatenate([held for _, held, _ in parts]))
+        totals, estimates = np.zeros(len(items), dtype=np.int64), np.zeros(len(items))
+        for part, held, drawn in parts:
+            # On days without its calls a number is supported by chance alone.
+            counts = generator.binomial(part.reports, part.q, len(items))
+            counts[np.searchsorted(items, held)] = drawn
+            totals += counts
+            estimates += np.asarray(part.estimate(counts.astype(np.float64)))
+        for place in np.flatnonzero((totals >= least) & (estimates > setting.tau)).tolist():
+            found[area * SCALE + int(items[place])] = float(estimates[place])
+        for _ in range(generator.binomial(len(domain), min(law.p_value(least), 1.0))):
+            found.setdefault(area * SCALE + int(generator.integers(domain.start, domain.stop)), float(setting.tau + 1))
+    return found
+
+
+def weight(setting: Setting, users: int = 1000) -> int | None:
+    """Bytes of one report in a bucket of 1000."""
+    learner = open_bucket(setting.profile(), NANP, users, bytes(SEED_BYTES))
+    return None if learner is None else report_bytes(learner.mechanism)

@@ -1,0 +1,156 @@
+"""Run experiments and keep what they found: data and options come in, JSON, CSV, figures and a page leave."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hushcall import __version__
+from hushcall.errors import InvalidParameter
+from hushcall.lab.data import describe
+from hushcall.lab.data.datasets import Calls, load
+from hushcall.lab.data.synthesis import synthesise
+from hushcall.lab.study import analytic, poisoning, report, result_figures
+from hushcall.lab.study.experiments import EXPERIMENTS
+from hushcall.lab.study.months import Setting, busiest
+from hushcall.lab.study.runner import fingerprint, run_all
+from hushcall.whole_file import write_whole
+
+REAL_DAYS = (date(2020, 2, 17), date(2020, 3, 18))
+"""The thirty days of 2020 that match the paper's month; taken where the data hold them."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every experiment is run with."""
+
+    data: str = "synth"
+    repetitions: int = 10
+    seed: int = 1
+    quick: bool = False
+    workers: int | None = None
+    cap: int = 0
+    cache: Path | None = None
+
+
+def is_synthetic(data: str) -> bool:
+    """Whether ``data`` asks for an invented month; anything else is a path."""
+    return data == "synth" or data.startswith("synth:")
+
+
+def prepare(folder: Path) -> None:
+    """Make the output folder before the work that would fill it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InvalidParameter("out", "be a folder that can be made and written to", str(folder)) from None
+
+
+def data_of(options: Options) -> Calls:
+    """The table of calls: the 2016-like month, or what the paths hold."""
+    if is_synthetic(options.data):
+        seed = options.data.removeprefix("synth").removeprefix(":") or "2016"
+        if not seed.isdecimal():
+            raise InvalidParameter("data", "be synth, synth:SEED or a path", options.data)
+        return synthesise(int(seed))
+    calls = load([Path(options.data)])
+    last = date.fromordinal(calls.first.toordinal() + calls.days - 1)
+    if calls.first <= REAL_DAYS[0] and last >= date.fromordinal(REAL_DAYS[1].toordinal() - 1):
+        calls = calls.between(*REAL_DAYS)
+    return calls.capped(options.cap) if options.cap else calls
+
+
+def run(name: str, calls: Calls, options: Options, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """One experiment as a document: parameters, rows, statements."""
+    if name == "poisoning":
+        found = poisoning.document(options.quick)
+    elif name == "data":
+        found = analytic.data_document(calls)
+    elif name == "theory":
+        found = analytic.theory_document()
+    elif name in EXPERIMENTS:
+        experiment = EXPERIMENTS[name]
+        settings = experiment.settings(options.quick)
+        results = run_all(
+            calls,
+            [_shortened(setting, options) for setting in settings],
+            1 if options.quick else options.repetitions,
+            options.seed,
+            options.cache,
+            options.workers,
+            lambda done, total: progress(name, done, total),
+        )
+        rows = experiment.rows(results)
+        found = {"title": experiment.title, "about": experiment.about, "rows": rows}
+        found["statements"] = [asdict(one) for one in experiment.statements(rows)]
+    else:
+        raise InvalidParameter("experiment", f"be one of {', '.join(names())}", name)
+    facts = {"data": options.data, "fingerprint": fingerprint(calls), "days": calls.days, "phones": busiest(calls)}
+    facts |= {"repetitions": 1 if options.quick else options.repetitions, "seed": options.seed, "cap": options.cap}
+    return {"name": name, **found, "run": facts | {"quick": options.quick, "version": __version__}}
+
+
+def _shortened(setting: Setting, options: Options) -> Setting:
+    """A quick run looks at ten days."""
+    return replace(setting, days=min(setting.days or 10, 10)) if options.quick else setting
+
+
+def names() -> list[str]:
+    """Every experiment; ``real`` makes sense on real complaints only."""
+    return ["data", "theory", *EXPERIMENTS, "poisoning"]
+
+
+ALIASES = {
+    "amplification": "data",
+    "bucket_distro": "data",
+    "dataset_stats": "data",
+    "complaints_distribution": "data",
+    "tpr_fp": "f1",
+    "f1_T=2": "f1",
+    "tpr_fp_tau": "tau",
+    "f1_T=2_tau": "tau",
+}
+"""The paper's own names of its figures."""
+
+
+def keep(document: dict[str, Any], calls: Calls, folder: Path) -> list[Path]:
+    """Write NAME.json, NAME.csv and the figures as SVG and PNG; whole files only. Returns the SVG figures."""
+    prepare(folder)
+    name = document["name"]
+    write_whole(folder / f"{name}.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    rows: Sequence[dict[str, Any]] = document["rows"]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    table = io.StringIO()
+    writer = csv.DictWriter(table, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(folder / f"{name}.csv", table.getvalue())
+    if name == "theory":
+        return []
+    if name == "data":
+        describe.pictures(calls, folder, "png")
+        return describe.pictures(calls, folder, "svg")
+    draw = poisoning.draw if name == "poisoning" else result_figures.DRAWINGS[name]
+    for suffix in (".png", ".svg"):
+        draw(rows, document["title"], folder / f"{name}{suffix}")
+    return [folder / f"{name}.svg"]
+
+
+def write_page(documents: Sequence[dict[str, Any]], figures: dict[str, list[Path]], folder: Path) -> Path:
+    """The report, all in one file."""
+    path = folder / "report.html"
+    write_whole(path, report.page(documents, figures, "hushcall: the paper reproduced, and beyond it"))
+    return path
+
+
+def write_tables(documents: Sequence[dict[str, Any]], command: str, folder: Path) -> Path:
+    """The main tables as Markdown."""
+    path = folder / "results.md"
+    write_whole(path, report.markdown(documents, command))
+    return path

@@ -1,0 +1,1 @@
+"""Calls come in, the callers that may be reported leave; nothing here sends anything."""

@@ -1,0 +1,154 @@
+"""Which callers count: a call log and contacts come in, the numbers that may be reported leave.
+
+A number counts when it called (taken, missed, rejected, or to voicemail), is a number of the plan (not hidden, short or
+foreign), is not among the contacts, is not known otherwise (the owner called it, or the phone has a name for it),
+called within the window, and was not reported within the window. Reading the same log twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hushcall.errors import InvalidNumber
+from hushcall.formats.calls.call import Call, CallKind
+from hushcall.numbers import Number, NumberingPlan
+from hushcall.phone.home.store import Store
+from hushcall.phone.reporting.ledger import DAY
+from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
+
+_NEVER = (1 << 63) - 1  # rounds: more than any phone takes part in
+COUNTED = frozenset({CallKind.INCOMING, CallKind.MISSED, CallKind.REJECTED, CallKind.VOICEMAIL})
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of the calls of a log. ``callers``: different numbers among the calls that count.
+
+    ``strangers`` are those of them that this log neither names nor has the owner calling; ``known`` are the others,
+    and whom the owner called.
+    """
+
+    calls: int = 0
+    callers: int = 0
+    strangers: int = 0
+    known: int = 0
+    hidden: int = 0
+    foreign: int = 0
+    ignored: int = 0
+
+
+def ingest(store: Store, calls: Iterable[Call], plan: NumberingPlan, now: int) -> Ingested:
+    """Remember who called when, and whom the owner knows. One transaction, and idempotent."""
+    parsed: dict[str, str] = {}
+    seen: dict[str, tuple[int, bool]] = {}
+    count = hidden = foreign = ignored = 0
+    for call in calls:
+        count += 1
+        made = call.kind is CallKind.OUTGOING
+        if call.hidden:
+            hidden += 1
+        elif not made and call.kind not in COUNTED:
+            ignored += 1
+        elif not (number := _e164(call.number, plan, parsed)):
+            foreign += 1
+        else:
+            last, known = seen.get(number, (0, False))
+            called = 0 if made else min(call.at, now)  # a clock that ran ahead must not make calls eternal
+            seen[number] = max(last, called), known or made or bool(call.name)
+    _remember(store, seen)
+    callers = [known for last, known in seen.values() if last > 0]
+    known_count = sum(known for _, known in seen.values())
+    return Ingested(count, len(callers), callers.count(False), known_count, hidden, foreign, ignored)
+
+
+def note(store: Store, calls: Iterable[tuple[Number, int]]) -> None:
+    """Remember callers that were seen live: (number, unix seconds)."""
+    seen: dict[str, tuple[int, bool]] = {}
+    for number, at in calls:
+        seen[str(number)] = max(at, seen.get(str(number), (0, False))[0]), False
+    _remember(store, seen)
+
+
+def add_contacts(store: Store, numbers: Iterable[str], plan: NumberingPlan) -> int:
+    """Add to the contacts; how many of the plan's numbers came in. Others are no matter: they are never reported."""
+    parsed: dict[str, str] = {}
+    found = {number for raw in numbers if (number := _e164(raw, plan, parsed))}
+    if found:
+        with store.transaction():
+            store.run_many("INSERT OR IGNORE INTO contacts VALUES (?)", ((number,) for number in sorted(found)))
+    return len(found)
+
+
+def contacts(store: Store) -> frozenset[str]:
+    """Numbers that are always let through and never reported."""
+    return frozenset(row[0] for row in store.rows("SELECT number FROM contacts"))
+
+
+def is_known(store: Store, number: str) -> bool:
+    """Whether it is a contact, or known otherwise: such a number is never reported, however late it became known."""
+    query = "SELECT 1 FROM contacts WHERE number = ? UNION ALL SELECT 1 FROM callers WHERE number = ? AND known"
+    return store.row(query, number, number) is not None
+
+
+def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = True) -> list[str]:
+    """The numbers that may be reported in participation ``seq``, in order.
+
+    A reported number comes back when it has called again and the window has passed: that many days. Where the owner
+    allows more than one round a day (not ``daily``), a round is what a day is elsewhere, and that many rounds of this
+    phone's own are enough.
+    """
+    rounds = window if not daily else _NEVER
+    found = store.rows(
+        "SELECT c.number FROM callers c LEFT JOIN reported r USING (number)"
+        " WHERE NOT c.known AND c.last > ? AND c.number NOT IN (SELECT number FROM contacts)"
+        " AND (r.number IS NULL OR (r.at < c.last AND (? - r.seq >= ? OR ? - r.at >= ?))) ORDER BY c.number",
+        *(now - window * DAY, seq, rounds, now, window * DAY),
+    )
+    return [row[0] for row in found]
+
+
+def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tuple[Number, bool]:
+    """One of them, uniformly, or a dummy; and whether it is a dummy.
+
+    Takes 24 bytes either way: what is drawn does not depend on whether there is anything to say.
+    """
+    (word,) = words(read(coins, WORD_BYTES))
+    dummy = plan.dummy(coins)
+    if not candidates:
+        return dummy, True
+    return plan.parse(candidates[uniform(word, len(candidates))]), False
+
+
+def mark_reported(store: Store, number: str, seq: int, at: int) -> None:
+    """Remember that a report holds this number."""
+    store.run(
+        "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET seq = excluded.seq, at = excluded.at",
+        *(number, seq, at),
+    )
+
+
+def prune(store: Store, now: int, window: int) -> None:
+    """Drop what no decision can depend on any more: calls, and reports of numbers, from before the window."""
+    store.run("DELETE FROM callers WHERE NOT known AND last <= ?", now - window * DAY)
+    store.run("DELETE FROM reported WHERE at <= ?", now - window * DAY)
+
+
+def _e164(raw: str, plan: NumberingPlan, parsed: dict[str, str]) -> str:
+    if raw not in parsed:
+        try:
+            parsed[raw] = str(plan.parse(raw))
+        except InvalidNumber:
+            parsed[raw] = ""
+    return parsed[raw]
+
+
+def _remember(store: Store, seen: dict[str, tuple[int, bool]]) -> None:
+    if not seen:
+        return
+    with store.transaction():
+        store.run_many(
+            "INSERT INTO callers VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET"
+            " last = max(last, excluded.last), known = max(known, excluded.known)",
+            ((number, last, known) for number, (last, known) in sorted(seen.items())),
+        )

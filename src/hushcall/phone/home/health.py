@@ -1,0 +1,118 @@
+"""How the phone is doing: its store, its server and its clock come in, what is wrong and what to do leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable
+from hushcall.phone.calls import candidates
+from hushcall.phone.phone import Phone
+from hushcall.phone.reporting import ledger, participation
+from hushcall.phone.reporting.ledger import DAY
+from hushcall.phone.screening.lookup import LoadedList
+from hushcall.protocol.blocklist import iso
+from hushcall.protocol.round_document import RoundInfo
+
+CLOCK_SECONDS = 300
+"""A clock this far off the server's is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``todo`` is empty where nothing needs doing."""
+
+    topic: str
+    ok: bool
+    words: str
+    todo: str = ""
+
+
+NOT_SET_UP = Finding(
+    "phone", False, "this phone is not set up.", "Run: hushcall phone init --server https://your.server"
+)
+
+
+def examine(phone: Phone | None) -> list[Finding]:
+    """Look at everything; a server that is away is a finding, not an error."""
+    if phone is None:
+        return [NOT_SET_UP]
+    now = int(phone.clock())
+    info, server = _server(phone)
+    found = [server]
+    if info is not None:
+        found += [_clock(info, now), *_round(phone, info)]
+    return [*found, _budget(phone, info, now), _calls(phone, info, now), _list(phone, now)]
+
+
+def _server(phone: Phone) -> tuple[RoundInfo | None, Finding]:
+    try:
+        info = phone.server.current_round()
+    except Unreachable as error:
+        return None, Finding("server", False, f"{error}", "Check the network; reports wait, and the list still works.")
+    except Refused as error:
+        if error.problem == "no-round":
+            return None, Finding("server", True, "reachable; it has not started a round yet.")
+        return None, Finding("server", False, str(error), error.todo or "Ask the operator of the server.")
+    except HushcallError as error:
+        return None, Finding("server", False, f"its answer cannot be read: {error}", "Is it a hushcall server?")
+    return info, Finding("server", True, f"reachable; round {info.round} is {info.state}.")
+
+
+def _clock(info: RoundInfo, now: int) -> Finding:
+    off = now - info.server_time
+    if abs(off) <= CLOCK_SECONDS:
+        return Finding("clock", True, "agrees with the server's.")
+    words = f"this phone's clock is {abs(off) // 60} minutes {'ahead of' if off > 0 else 'behind'} the server's."
+    return Finding("clock", False, words, "Set the clock (the ledger counts days by it), or tell the operator.")
+
+
+def _round(phone: Phone, info: RoundInfo) -> Iterator[Finding]:
+    row = participation.find(phone.store, phone.server.url, info.round)
+    if row is None:
+        yield Finding("round", True, f"round {info.round}: not joined.")
+    else:
+        why = f" ({row.why})" if row.why else ""
+        yield Finding("round", row.state != participation.CLOSED, f"round {info.round}: {row.state}{why}.")
+
+
+def _budget(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
+    limits = phone.limits
+    window = ledger.spent(phone.store, now - limits.days * DAY)
+    words = (
+        f"ε = {float(window):g} of {float(limits.window):g} in {limits.days} days, "
+        f"{float(ledger.spent(phone.store)):g} of {float(limits.life):g} for life."
+    )
+    row = participation.find(phone.store, phone.server.url, info.round) if info else None
+    asked = Fraction(info.epsilon) if info and row is None else Fraction(0)
+    why = ledger.objection(phone.store, limits, asked, now)
+    return Finding("budget", not why, words, f"Nothing will be sent: {why}." if why else "")
+
+
+def _calls(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
+    limits = phone.limits
+    window = max(limits.days, info.window) if info else limits.days
+    daily = limits.rounds_per_day == 1
+    waiting = len(candidates.buffered(phone.store, now, window, participation.next_seq(phone.store), daily=daily))
+    contacts = phone.store.row("SELECT count(*) FROM contacts")[0]
+    words = (
+        f"{waiting or 'no'} unknown {'number' if waiting == 1 else 'numbers'} waiting; "
+        f"{contacts or 'no'} {'contact' if contacts == 1 else 'contacts'} (never reported)."
+    )
+    todo = "" if contacts else "Add contacts: hushcall phone ingest --contacts FILE"
+    return Finding("calls", bool(contacts), words, todo)
+
+
+def _list(phone: Phone, now: int) -> Finding:
+    try:
+        loaded = LoadedList.load(phone.store.lists)
+    except InvalidList:
+        return Finding("list", False, "there is no readable list yet.", "Run: hushcall phone sync")
+    words = f"version {loaded.version}, {len(loaded):,} {'number' if len(loaded) == 1 else 'numbers'}."
+    if loaded.expires is not None and loaded.expired(now):
+        return Finding("list", False, f"{words} It expired on {iso(loaded.expires)}.", "Run: hushcall phone sync")
+    if trouble := phone.store.get("sync.trouble"):
+        todo = "This list still works. Sync again in a day or two; if it stays so, ask the operator."
+        return Finding("list", False, f"{words} The last sync was refused: {trouble}", todo)
+    return Finding("list", True, words)

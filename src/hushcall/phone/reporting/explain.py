@@ -1,0 +1,145 @@
+"""Exactly what leaves the phone: a report comes in, its bytes and what they would have been for other numbers leave.
+
+The odds are the integers that the randomiser runs on, out of 2⁶⁴, so the ratios are exact. They are worked out for the
+mechanisms that send one randomised value (subspace, whole-number); for the others the bound e^ε is shown, which
+``hushcall audit`` computes from the running code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hushcall.errors import InvalidParameter
+from hushcall.mechanisms.parameters import from_plain
+from hushcall.numbers import NANP, Number, NumberingPlan
+from hushcall.phone.reporting.participation import Row
+from hushcall.privacy.coins import ONE, ByteSource
+from hushcall.privacy.exact import exp_below
+from hushcall.protocol.items import UNBUCKETED, item_of
+from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
+from hushcall.report.hashing import derive
+from hushcall.report.mechanism import Mechanism
+from hushcall.report.subspace import Subspace, linear_hash
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A report, and all that decided its odds. ``number`` and ``dummy`` stay on the phone."""
+
+    number: Number
+    mechanism: Mechanism
+    profile: str  # the mechanism as the round named it: it says what of a number is the item
+    public: bytes
+    report: bytes
+    plan: NumberingPlan = NANP
+    dummy: bool = False
+    round: int | None = None
+
+    @classmethod
+    def from_row(cls, row: Row, plan: NumberingPlan = NANP) -> Sent:
+        """The report of a round in the diary."""
+        if row.report is None or row.public is None or row.parameters is None or not row.number:
+            raise InvalidParameter("round", "have a report that was not forgotten", row.round)
+        number, mechanism = plan.parse(row.number), from_plain(row.parameters)
+        return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
+
+    @property
+    def item(self) -> int:
+        """What of the number went into the randomiser."""
+        return item_of(self.number, self.profile, self.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """How likely one number makes the bytes that were sent, and against the phone's own number.
+
+    ``likeliest`` is the report that this number makes most often; any other one it makes as rarely as the rest.
+    """
+
+    number: Number
+    likeliest: bytes
+    probability: Fraction
+    ratio: Fraction
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What ``hushcall phone explain`` shows. ``odds`` is empty where they are not worked out."""
+
+    report: bytes
+    parts: tuple[tuple[str, str, str], ...]  # name, hexadecimal, meaning
+    clear: str
+    epsilon: Fraction
+    odds: tuple[Odds, ...]
+    worst: Fraction | None
+    sharing: int | None  # how many items at least look exactly like this one
+    values: int | None = None  # how many different reports there could have been
+    often: Fraction | None = None  # the chance that a number makes its likeliest report,
+    seldom: Fraction | None = None  # and any other one
+
+    @property
+    def bound(self) -> float:
+        """e^ε."""
+        return math.exp(self.epsilon)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the worst ratio is within e^ε, in exact arithmetic."""
+        return self.worst is None or self.worst <= exp_below(self.epsilon)
+
+
+def explain(sent: Sent, others: Iterable[Number]) -> Explanation:
+    """The bytes, and the odds of them for the phone's number and for ``others``."""
+    body = sent.report[HEADER_BYTES:]
+    parts = (
+        ("version", sent.report[:1].hex(), "of the wire format"),
+        ("mechanism", sent.report[1:2].hex(), f"{sent.mechanism.name}, as for everybody in the round"),
+        ("body", body.hex(), "the only part that depends on the number"),
+    )
+    clear = "nothing" if sent.profile in UNBUCKETED else f"the area code, {sent.number.area}"
+    if not isinstance(sent.mechanism, Subspace):
+        return Explanation(sent.report, parts, clear, sent.mechanism.cost, (), None, None)
+    mine = likelihood(sent, sent.item)
+    response = sent.mechanism.response
+    odds = []
+    for number in (sent.number, *others):
+        item = item_of(number, sent.profile, sent.plan)
+        chance = likelihood(sent, item)
+        odds.append(Odds(number, _likeliest(sent.mechanism, sent.public, item), chance, chance / mine))
+    # A linear map of ℓ bits to b takes each of its values at least 2^(ℓ − b) times.
+    sharing = 1 << max(0, sent.mechanism.item_bits - sent.mechanism.bits)
+    return Explanation(
+        sent.report,
+        parts,
+        clear,
+        sent.mechanism.cost,
+        tuple(odds),
+        Fraction(response.keep, response.other),
+        sharing,
+        sent.mechanism.size,
+        Fraction(response.keep, ONE),
+        Fraction(response.other, ONE),
+    )
+
+
+def likelihood(sent: Sent, item: int) -> Fraction:
+    """The exact chance that ``item`` makes the bytes that were sent."""
+    if not isinstance(sent.mechanism, Subspace):
+        raise InvalidParameter("mechanism", "send one randomised value", sent.mechanism.name)
+    response = sent.mechanism.response
+    value = linear_hash(sent.mechanism.rows(sent.public), item)
+    return Fraction(response.keep if value == sent.mechanism.parse(sent.report) else response.other, ONE)
+
+
+def _likeliest(mechanism: Subspace, public: bytes, item: int) -> bytes:
+    return seal(mechanism.kind, pack_value(linear_hash(mechanism.rows(public), item), mechanism.size))
+
+
+def example(coins: ByteSource, mechanism: Subspace | None = None) -> Sent:
+    """A report of a fictional number, for whoever wants to see one without a server."""
+    used = mechanism or Subspace(4.0, 5)  # what the profile ``balanced`` uses for a thousand phones in an area code
+    number, public = NANP.parse("+12025550143"), derive("report", derive("example"), bytes(16))
+    return Sent(number, used, "subspace", public, used.privatise(number.suffix, public, coins))

@@ -1,0 +1,139 @@
+"""The phone's books: what a report would cost comes in, yes or a reason leaves; every spend is written down first.
+
+Sums are exact fractions, times are the phone's own clock. A cap is a hard stop: a phone at its cap neither announces
+nor reports.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+
+from hushcall import checks
+from hushcall.errors import InvalidParameter
+from hushcall.phone.home.store import Store
+from hushcall.protocol.blocklist import iso
+from hushcall.protocol.items import UNBUCKETED
+
+DAY = 86_400
+REPORT = "report"
+CLEAR = "The area code itself is not protected. "
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the owner allows, whatever a server asks for.
+
+    ``report``: ε of one report. ``window``: ε over any ``days`` days; the default is eight reports at ε = 4: a phone
+    that takes part every day, at a random hour, touches eight calendar days in seven times 24 hours. ``life``: ε in
+    all; the default is a year of such days. As a bound on a *whole* call history sums of this size promise little;
+    what they bound is how often a server can ask. The promise about one number is in :func:`guarantee`.
+    """
+
+    report: Fraction = Fraction(4)
+    window: Fraction = Fraction(32)
+    life: Fraction = Fraction(1460)
+    days: int = 7
+    rounds_per_day: int = 1
+    area_in_clear: bool = True  # whether the area code of a reported number may travel unprotected
+
+    def __post_init__(self) -> None:
+        for name in ("report", "window", "life"):
+            checks.positive(f"the cap per {name}", getattr(self, name))
+        checks.whole("days", self.days, 1, 366)
+        checks.whole("rounds per day", self.rounds_per_day, 1)
+
+    def save(self, store: Store) -> None:
+        """Write them into the settings."""
+        for field in fields(self):
+            store.put(f"limit.{field.name}", str(getattr(self, field.name)))
+
+    @classmethod
+    def load(cls, store: Store) -> Limits:
+        """Read them back; what was never set has its default."""
+        kept = dict(store.rows("SELECT name, value FROM settings WHERE name GLOB 'limit.*'"))
+        given = {field.name: kept.get(f"limit.{field.name}", str(field.default)) for field in fields(cls)}
+        return cls(
+            report=Fraction(given["report"]),
+            window=Fraction(given["window"]),
+            life=Fraction(given["life"]),
+            days=int(given["days"]),
+            rounds_per_day=int(given["rounds_per_day"]),
+            area_in_clear=given["area_in_clear"] == str(True),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """One line of the books."""
+
+    round: int
+    at: int
+    epsilon: Fraction
+    mechanism: str
+    what: str
+    server: str
+
+
+def spends(store: Store) -> list[Spend]:
+    """The books, oldest first."""
+    found = store.rows("SELECT round, at, epsilon, mechanism, what, server FROM ledger ORDER BY seq")
+    return [Spend(row[0], row[1], Fraction(row[2]), *row[3:]) for row in found]
+
+
+def spent(store: Store, since: int | None = None) -> Fraction:
+    """ε spent after ``since``, or in all. An entry from the future counts: a clock set back frees no budget."""
+    start = -math.inf if since is None else since
+    counted = store.rows("SELECT epsilon, count(*) FROM ledger WHERE at > ? GROUP BY epsilon", start)
+    return sum((Fraction(epsilon) * count for epsilon, count in counted), Fraction(0))
+
+
+def objection(store: Store, limits: Limits, cost: Fraction, now: int) -> str:
+    """Why a report of this cost may not be made now; empty where it may."""
+    if cost > limits.report:
+        return (
+            f"a report would cost ε = {float(cost):g}, and the owner allows {float(limits.report):g}"
+            " (hushcall phone init --max-epsilon)"
+        )
+    window = spent(store, now - limits.days * DAY)
+    if window + cost > limits.window:
+        return (
+            f"ε = {float(window):g} of {float(limits.window):g} is spent for these {limits.days} days"
+            " (hushcall phone init --cap-window)"
+        )
+    life = spent(store)
+    if life + cost > limits.life:
+        return f"ε = {float(life):g} of {float(limits.life):g} is spent for life (hushcall phone init --cap-life)"
+    return ""
+
+
+def record(store: Store, seq: int, spend: Spend) -> None:
+    """Write a spend down, once per round: part of the transaction that keeps the report."""
+    if spend.epsilon <= 0:
+        raise InvalidParameter("epsilon", "be positive", float(spend.epsilon))
+    store.run(
+        "INSERT INTO ledger (seq, server, round, at, epsilon, epsilon_float, mechanism, what) VALUES (?,?,?,?,?,?,?,?)",
+        *(seq, spend.server, spend.round, spend.at, str(spend.epsilon), float(spend.epsilon)),
+        *(spend.mechanism, spend.what),
+    )
+
+
+def guarantee(store: Store, limits: Limits, now: int) -> str:
+    """What has been promised and kept, in plain words."""
+    books = spends(store)
+    if not books:
+        return "Nothing has left this phone yet."
+    largest = max(spend.epsilon for spend in books)
+    bucketed = any(spend.mechanism not in UNBUCKETED for spend in books)
+    other = "another number with the same area code" if bucketed else "any other number"
+    life, window = float(spent(store)), float(spent(store, now - limits.days * DAY))
+    reports = "1 report" if len(books) == 1 else f"{len(books)} reports"
+    span = f"{limits.days} {'days' if limits.rounds_per_day == 1 else 'rounds'}"
+    return (
+        f"{reports} since {iso(books[0].at)[:10]}. Had one of the callers been {other}, what was sent in "
+        f"any {span} would have been at most e^{float(largest):g} = {math.exp(largest):.3g} times more or "
+        f"less likely, because a number is in at most one report of that time. {CLEAR if bucketed else ''}"
+        f"All reports together: ε = {life:g} of {float(limits.life):g} for life, {window:g} of "
+        f"{float(limits.window):g} in the last {limits.days} days."
+    )

@@ -1,0 +1,183 @@
+"""How a phone speaks to a server: a protocol of three calls, and its HTTP form.
+
+Whoever embeds a phone, or simulates thousands, gives :class:`~hushcall.phone.phone.Phone` any object with these calls.
+Requests carry nothing that depends on the number but the bucket and the report: the same headers, the same sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from hushcall.errors import InvalidParameter, Refused, Unreachable
+from hushcall.protocol.round_document import RoundInfo
+
+ATTEMPTS = 4
+LONGEST_PAUSE = 30.0
+"""Seconds. A server that asks for more patience is asked again by the next run."""
+CONNECT_SECONDS, READ_SECONDS = 10.0, 30.0
+MOST_BYTES = 4 << 20
+"""A round of 469 buckets is some 60 kB; nobody makes a phone read gigabytes."""
+_AGAIN = frozenset({429, 500, 502, 503, 504})
+
+
+class Server(Protocol):
+    """What a phone asks of a server. Errors are :class:`Refused` and :class:`Unreachable`."""
+
+    @property
+    def url(self) -> str:
+        """Which server: the diary keeps rounds of different servers apart."""
+
+    def current_round(self) -> RoundInfo:
+        """The round that is on."""
+
+    def announce(self, round_: int, bucket: int) -> str:
+        """Announce a bucket; the ticket, 32 hexadecimal digits. The same again gives the same ticket."""
+
+    def send(self, round_: int, ticket: str, report: bytes) -> None:
+        """Hand in the report. The same bytes again are no error."""
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """A device's identity, shown once."""
+
+    device: int
+    token: str
+
+    def __repr__(self) -> str:
+        """Never the token: it may end up in a log."""
+        return f"Enrolment(device={self.device})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class HttpServer:
+    """A server behind a URL, by urllib3. Busy answers are tried again, as long as the server asks within reason."""
+
+    def __init__(
+        self, url: str, token: str = "", sleep: Callable[[float], None] = time.sleep, pool: Any = None
+    ) -> None:
+        """``pool``: a ``urllib3.PoolManager`` to share among many phones of one process; by default one of its own."""
+        self.url = checked_url(url)
+        self._token, self._sleep = token, sleep
+        self._pool = pool
+
+    def current_round(self) -> RoundInfo:
+        """The round that is on."""
+        return RoundInfo.from_plain(self._json(self._ask("GET", "/v1/rounds/current")))
+
+    def announce(self, round_: int, bucket: int) -> str:
+        """Announce a bucket; the ticket."""
+        body = json.dumps({"bucket": bucket}).encode()
+        answer = self._json(self._ask("POST", f"/v1/rounds/{round_}/announcements", body, "application/json"))
+        ticket = answer.get("ticket")
+        if not isinstance(ticket, str) or len(ticket) != 32 or set(ticket) - set("0123456789abcdef"):
+            raise InvalidParameter("ticket", "be 32 hexadecimal digits", ticket)
+        return ticket
+
+    def send(self, round_: int, ticket: str, report: bytes) -> None:
+        """Hand in the report."""
+        self._ask("PUT", f"/v1/rounds/{round_}/reports/{ticket}", report, "application/octet-stream")
+
+    def enrol(self, invite: str = "") -> Enrolment:
+        """Become a device of this server."""
+        body = json.dumps({"invite": invite} if invite else {}).encode()
+        answer = self._json(self._ask("POST", "/v1/devices", body, "application/json"))
+        device, token = answer.get("device"), answer.get("token")
+        if type(device) is not int or not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise InvalidParameter("enrolment", "hold a device number and a token", sorted(answer))
+        return Enrolment(device, token)
+
+    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> _Answer:
+        """One answer that says yes, or an error of ours."""
+        attempt = 1
+        while True:
+            answer = self._once(method, path, body, kind)
+            if answer.status < 300:
+                return answer
+            pause = _pause(answer.headers, attempt)
+            if answer.status not in _AGAIN or attempt == ATTEMPTS or pause > LONGEST_PAUSE:
+                raise _refusal(answer)
+            self._sleep(pause)
+            attempt += 1
+
+    def _once(self, method: str, path: str, body: bytes | None, kind: str) -> _Answer:
+        import urllib3  # a twentieth of a second that ``check`` does not need
+
+        if self._pool is None:
+            timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+            self._pool = urllib3.PoolManager(timeout=timeout, retries=False)
+        headers = {"User-Agent": "hushcall", "Accept": "application/json", "Accept-Encoding": "identity"}
+        if kind:
+            headers["Content-Type"] = kind
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            answer = self._pool.request(
+                method, self.url + path, body=body, headers=headers, redirect=False, preload_content=False
+            )
+            data = answer.read(MOST_BYTES + 1)
+            # A connection goes back only when its answer was read to the end.
+            (answer.release_conn if len(data) <= MOST_BYTES else answer.close)()
+        except urllib3.exceptions.HTTPError as error:
+            raise Unreachable(
+                f"{self.url} does not answer ({type(error).__name__}): is it the right address?"
+            ) from None
+        return _Answer(answer.status, answer.headers, data)
+
+    def _json(self, answer: _Answer) -> dict[str, Any]:
+        found = _document(answer)
+        if found is None:
+            raise InvalidParameter("the server's answer", "be one JSON object", f"{len(answer.data)} bytes")
+        return found
+
+
+def checked_url(url: str) -> str:
+    """The address without its last slash, if it is one that a phone can use."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = None
+    if not usable or parts.query or parts.fragment or parts.username:
+        raise InvalidParameter("server", "be an address like https://calls.example.org", url)
+    return url.rstrip("/")
+
+
+def _pause(headers: Mapping[str, str], attempt: int) -> float:
+    """Seconds until the next attempt: what the server asks for, or one, two, four."""
+    asked = headers.get("Retry-After", "")
+    return float(asked) if asked.isascii() and asked.isdigit() else float(2 ** (attempt - 1))
+
+
+def _document(answer: _Answer) -> dict[str, Any] | None:
+    try:
+        found = json.loads(answer.data) if len(answer.data) <= MOST_BYTES else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _refusal(answer: _Answer) -> Refused:
+    if 300 <= answer.status < 400:  # not followed: what the owner agreed to is an address
+        where = _line(answer.headers.get("Location", ""))
+        return Refused("moved", answer.status, f"it has moved: {where}", "Give the new address to hushcall phone init.")
+    problem = _document(answer) or {}
+    kind = _line(problem.get("type", "")).rpartition(":")[2] or f"http-{answer.status}"
+    detail = _line(problem.get("detail") or problem.get("title") or "no reason given.")
+    return Refused(kind[:60], answer.status, detail, _line(problem.get("todo", "")))
+
+
+def _line(value: object) -> str:
+    """A server's words as they may be shown: one line, not too long, and nothing that steers a terminal."""
+    return "".join(char if char.isprintable() else " " for char in str(value)[:300])

@@ -1,0 +1,1 @@
+"""The list comes in, verified; callers are judged by it, offline."""

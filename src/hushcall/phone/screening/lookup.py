@@ -1,0 +1,183 @@
+"""The phone looks a caller up offline: the synced list's bytes and a number come in, a verdict leaves.
+
+A hundred thousand entries load in a fraction of a second because none is parsed: the list stays one block of bytes, and
+two tables say which number is where. A lookup bisects them and parses the one line that it finds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushcall import checks
+from hushcall.errors import InvalidList
+from hushcall.protocol.blocklist import E164, FORMAT, Entry, iso, unix
+
+if TYPE_CHECKING:
+    from hushcall.numbers import Number
+
+LIST_FILE = "list.jsonl"
+STATE_FILE = "list.json"
+_MOST_DIGITS = 15
+_ENTRY = re.compile(rb'^\{"number":"\+([1-9][0-9]{6,14})",', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class LoadedList:
+    """A list in memory. ``synced`` is when it was last compared with the server's, ``expires`` how long that counts."""
+
+    data: bytes = field(repr=False)
+    header: dict[str, Any]
+    ranks: array[int] = field(repr=False)
+    starts: array[int] = field(repr=False)
+    synced: int | None = None
+    expires: int | None = None
+
+    @classmethod
+    def from_bytes(cls, data: bytes, synced: int | None = None, expires: int | None = None) -> LoadedList:
+        """Index a list: every line must be an entry, sorted by number, as many as the header says."""
+        header = read_header(data)
+        ranks, starts, last = array("Q"), array("Q"), 0
+        for match in _ENTRY.finditer(data):
+            rank = _rank(match[1])
+            if rank <= last:
+                raise InvalidList(
+                    "list", "be sorted by number, each number once", f"disorder in line {len(starts) + 2}"
+                )
+            last = rank
+            ranks.append(rank)
+            starts.append(match.start())
+        if not len(starts) == header["entries"] == data.count(b"\n") - 1:
+            raise InvalidList("list", f"hold {header['entries']} entries, one a line", f"{len(starts)} of them")
+        return cls(data, header, ranks, starts, synced, expires)
+
+    @classmethod
+    def load(cls, folder: Path) -> LoadedList:
+        """The list that :class:`hushcall.phone.screening.list_sync.ListClient` keeps in a folder."""
+        try:
+            data = (folder / LIST_FILE).read_bytes()
+        except OSError:
+            raise InvalidList("list", "have been synced (hushcall phone sync)", f"none in {folder}") from None
+        state = read_state(folder)
+        return cls.from_bytes(data, state.get("synced"), state.get("expires"))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def version(self) -> int:
+        """The list's version."""
+        return int(self.header["version"])
+
+    def expired(self, now: int) -> bool:
+        """Whether the list is older than its signatures allow: verdicts still come from it, with a warning."""
+        return self.expires is not None and now >= self.expires
+
+    def find(self, number: Number | str) -> Entry | None:
+        """The entry of a number (E.164), or None."""
+        text = str(number)
+        if not E164.fullmatch(text):
+            return None
+        wanted = _rank(text[1:].encode())
+        place = bisect_left(self.ranks, wanted)
+        if place == len(self.ranks) or self.ranks[place] != wanted:
+            return None
+        start = self.starts[place]
+        return Entry.from_line(self.data[start : self.data.index(b"\n", start)])
+
+
+def _rank(digits: bytes) -> int:
+    """Numbers as integers in the order of a list, which is that of text: +12345678 before +1300000."""
+    return int(digits.ljust(_MOST_DIGITS, b"0")) * 16 + len(digits)
+
+
+def read_header(data: bytes) -> dict[str, Any]:
+    """The first line of a list, parsed."""
+    first = data[: data.find(b"\n")]
+    try:
+        header = dict(json.loads(first))
+        known = header["format"] == FORMAT
+        _ = [int(header[name]) for name in ("version", "entries", "tau")]  # infinity and NaN are no integers
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InvalidList("list", f"start with a {FORMAT} header", first) from None
+    if not known:
+        raise InvalidList("list", f"have the format {FORMAT}", header["format"])
+    return header
+
+
+def read_state(folder: Path) -> dict[str, int]:
+    """When the list was synced and when it expires (unix seconds); empty where that is not known."""
+    try:
+        state = json.loads((folder / STATE_FILE).read_bytes())
+        return {name: unix(state[name]) for name in ("synced", "expires")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+class Action(StrEnum):
+    """What to do with a call."""
+
+    ALLOW = "allow"
+    WARN = "warn"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When a listed number is bad enough to be blocked; any other listed number gets a warning.
+
+    Blocked is what was seen on at least ``block_days`` days, or reported by at least ``block_phones`` phones for sure:
+    the lower end of the interval counts. Where that is not given, it is the list's own threshold τ. ``contacts``
+    (E.164) are always allowed, whatever the list says.
+    """
+
+    block_days: int = 2
+    block_phones: float | None = None
+    contacts: Container[str] | Callable[[str], bool] = frozenset()
+
+    def __post_init__(self) -> None:
+        checks.whole("block_days", self.block_days, 1)
+        if self.block_phones is not None:
+            checks.positive("block_phones", self.block_phones)
+
+    def knows(self, number: str) -> bool:
+        """Whether a number is a contact's."""
+        return self.contacts(number) if callable(self.contacts) else number in self.contacts
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with a call, and why in words. ``warning`` says what is wrong with the list itself, if anything is."""
+
+    action: Action
+    why: str
+    entry: Entry | None = None
+    warning: str = ""
+
+
+DEFAULT_POLICY = Policy()
+
+
+def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POLICY, now: int | None = None) -> Verdict:
+    """Judge a caller. ``now`` (unix seconds) tells whether the list has expired; the clock's time by default."""
+    if policy.knows(str(number)):
+        return Verdict(Action.ALLOW, "one of your contacts")
+    warning = ""
+    if loaded.expires is not None and loaded.expired(int(time.time()) if now is None else now):
+        warning = f"the list expired on {iso(loaded.expires)}: sync"
+    entry = loaded.find(number)
+    if entry is None:
+        return Verdict(Action.ALLOW, "not on the list", None, warning)
+    enough = float(loaded.header["tau"]) if policy.block_phones is None else policy.block_phones
+    days = f"seen on {entry.days} day{'s' if entry.days > 1 else ''}"
+    phones = f"reported by about {entry.estimate:.0f} phones (at least {entry.low:.0f})"
+    block = entry.days >= policy.block_days or entry.low >= enough
+    return Verdict(Action.BLOCK if block else Action.WARN, f"{phones}, {days}", entry, warning)

@@ -1,0 +1,1 @@
+"""Who may speak: devices, operators, their tokens and sessions."""

@@ -1,0 +1,122 @@
+"""Who may speak: devices with a token each, and operators with tokens that allow no more than they need.
+
+Tokens are shown once and stored hashed. A revoked device is refused from the next request on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from hushcall.errors import InvalidParameter
+from hushcall.privacy.coins import ByteSource, os_entropy, read
+from hushcall.server.access.tokens import ADMIN, DEVICE, INVITE, new_token, token_hash
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
+from hushcall.server.http.problems import Problem
+
+SCOPES = ("read", "lists", "rounds", "devices")
+"""What an operator's token may do: look; allow and appeal; move and hold rounds; enrol, invite and revoke."""
+
+
+@dataclass(frozen=True)
+class Admin:
+    """An operator who was recognised."""
+
+    id: int
+    note: str
+    scopes: frozenset[str]
+
+    def need(self, scope: str) -> None:
+        """Refuse what this token is not for."""
+        if scope not in self.scopes:
+            raise Problem("forbidden", f"This needs the scope '{scope}'.")
+
+
+@dataclass
+class Devices:
+    """Enrolment and tokens over a store."""
+
+    store: Store
+    coins: ByteSource = os_entropy
+
+    def enrol(self, mode: str, now: int, *, invite: str = "", by_operator: bool = False) -> tuple[int, str]:
+        """A new device: its number and its token."""
+        if mode == "operator" and not by_operator:
+            raise Problem("enrolment-closed", "Here the operator enrols devices.")
+        token = new_token(DEVICE, self.coins)
+        with self.store.write("enrol") as connection:
+            if mode == "invite" and not by_operator:
+                table = schema.invites.c
+                code = (table.code_hash == token_hash(invite)) & (table.uses_left > 0)
+                used = connection.execute(sa.update(schema.invites).where(code).values(uses_left=table.uses_left - 1))
+                if used.rowcount != 1:
+                    said = "This invite code is unknown or used up." if invite else "There is no invite code."
+                    raise Problem("enrolment-closed", said)
+            device = self._number()
+            row = {"id": device, "token_hash": token_hash(token), "enrolled": now}
+            connection.execute(sa.insert(schema.devices).values(**row))
+        return device, token
+
+    def enrol_many(self, count: int, now: int) -> list[tuple[int, str]]:
+        """Many at once, for an operator that hands out devices."""
+        made = [(self._number(), new_token(DEVICE, self.coins)) for _ in range(count)]
+        with self.store.write("enrol many") as connection:
+            rows = [{"id": device, "token_hash": token_hash(token), "enrolled": now} for device, token in made]
+            connection.execute(sa.insert(schema.devices), rows)
+        return made
+
+    def _number(self) -> int:
+        """A device's number: random, so that nobody who enrols learns how many did before.
+
+        52 bits, which every reader of JSON can hold; among a million devices two meet once in ten thousand services,
+        and then the later one is refused and asks again.
+        """
+        return (int.from_bytes(read(self.coins, 7), "big") >> 4) + 1
+
+    def revoke(self, device: int, now: int) -> None:
+        """Take a device's voice away. What it reported before stays: nobody can tell what that was."""
+        self._revoke("device", schema.devices, device, now)
+
+    def invite(self, uses: int, note: str, now: int) -> str:
+        """A code that enrols so many devices."""
+        code = new_token(INVITE, self.coins)
+        with self.store.write("invite") as connection:
+            row = {"code_hash": token_hash(code), "uses_left": uses, "note": note, "made": now}
+            connection.execute(sa.insert(schema.invites).values(**row))
+        return code
+
+    def new_admin(self, scopes: frozenset[str], note: str, now: int) -> str:
+        """A token for an operator."""
+        unknown = scopes - frozenset(SCOPES)
+        if unknown or not scopes:
+            raise InvalidParameter("scope", f"be some of {', '.join(SCOPES)}", ", ".join(sorted(unknown)))
+        token = new_token(ADMIN, self.coins)
+        row = {"token_hash": token_hash(token), "scopes": ",".join(sorted(scopes)), "note": note, "made": now}
+        with self.store.write("new admin") as connection:
+            connection.execute(sa.insert(schema.admins).values(**row))
+        return token
+
+    def revoke_admin(self, admin: int, now: int) -> None:
+        """Take an operator's token away."""
+        self._revoke("token", schema.admins, admin, now)
+
+    def _revoke(self, what: str, table: sa.Table, number: int, now: int) -> None:
+        with self.store.write(f"revoke {what}") as connection:
+            alive = (table.c.id == number) & table.c.revoked.is_(None)
+            if connection.execute(sa.update(table).where(alive).values(revoked=now)).rowcount != 1:
+                raise InvalidParameter(what, "exist and not be revoked", number)
+
+    def admin(self, token: str) -> Admin:
+        """Whose token this is."""
+        rows = self.store.rows(sa.select(schema.admins).where(schema.admins.c.token_hash == token_hash(token)))
+        if not rows:
+            raise Problem("unknown-token")
+        if rows[0].revoked is not None:
+            raise Problem("revoked")
+        return Admin(rows[0].id, rows[0].note, frozenset(rows[0].scopes.split(",")))
+
+    def has_admin(self) -> bool:
+        """Whether anybody operates this server yet."""
+        return bool(self.store.rows(sa.select(schema.admins.c.id).limit(1)))

@@ -1,0 +1,246 @@
+"""The database behind the service: SQLite in a folder, or PostgreSQL by URL, with the same SQL on both.
+
+Nothing here knows about rounds or reports. It opens the database, brings its schema up to date, and gives out two kinds
+of transactions: ``read()``, and ``write(name)``, which is durable when it returns. Each write has a name, and
+``fault`` is called with it right before and right after the commit: that is where the tests kill the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection, Engine
+
+from hushcall.errors import InvalidParameter
+from hushcall.server.db import schema
+
+BUSY_SECONDS = 60
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
+_PUBLISHING_LOCK = _MIGRATION_LOCK + 1  # another one: lists are put into force one after the other
+
+
+def no_fault(_: str) -> None:
+    """Outside of tests nothing happens at a boundary."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open database with the current schema."""
+
+    engine: Engine
+    fault: Callable[[str], None] = field(default=no_fault, compare=False)
+
+    @property
+    def postgres(self) -> bool:
+        """Whether this is PostgreSQL."""
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only looks."""
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[Connection]:
+        """A transaction that is on disk when it returns, or not at all."""
+        with self.engine.connect().execution_options(writes=True) as connection:
+            with connection.begin():
+                yield connection
+                self.fault(f"{name}: before commit")
+            self.fault(f"{name}: after commit")
+
+    def rows(self, statement: sa.Executable) -> Sequence[Any]:
+        """What a query finds, in a transaction of its own."""
+        with self.read() as connection:
+            return connection.execute(statement).all()
+
+    def files(self) -> dict[str, bytes]:
+        """Everything that is published, by path."""
+        return {row.path: bytes(row.data) for row in self.rows(sa.select(schema.files))}
+
+    def file(self, path: str) -> tuple[bytes, str] | None:
+        """One published file and its SHA-256."""
+        rows = self.rows(sa.select(schema.files.c.data, schema.files.c.sha256).where(schema.files.c.path == path))
+        return (bytes(rows[0].data), rows[0].sha256) if rows else None
+
+    def change_files(self, change: Callable[[Mapping[str, bytes]], Mapping[str, bytes | None]]) -> None:
+        """Publish what ``change`` makes of what is published now; nobody else publishes meanwhile."""
+        with self.write("change files") as connection:
+            self.lock_publishing(connection)
+            put_files(connection, change(PublishedFiles(connection)))
+
+    def insert_new(
+        self, connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], *, key: Sequence[str]
+    ) -> None:
+        """Insert the rows whose key is not there yet; in the order of their keys, so that no two writers deadlock."""
+        if rows:
+            dialect: Any = postgresql if self.postgres else sqlite
+            ordered = sorted(rows, key=lambda row: tuple(row[name] for name in key))
+            connection.execute(dialect.insert(table).on_conflict_do_nothing(), ordered)
+
+    def add_counts(self, connection: Connection, worker: str, counts: Mapping[tuple[int, str], int]) -> None:
+        """Add to this worker's counters."""
+        if not counts:
+            return
+        dialect: Any = postgresql if self.postgres else sqlite
+        insert = dialect.insert(schema.counters)
+        statement = insert.on_conflict_do_update(
+            index_elements=["round", "name", "worker"],
+            set_={"value": schema.counters.c.value + insert.excluded.value},
+        )
+        rows = [{"round": r, "name": n, "worker": worker, "value": v} for (r, n), v in sorted(counts.items())]
+        connection.execute(statement, rows)
+
+    def lock_round(self, connection: Connection, number: int, *, share: bool = False) -> Any:
+        """A round's row, held still until the transaction ends. On SQLite a write transaction is alone anyway."""
+        query = sa.select(schema.rounds).where(schema.rounds.c.id == number)
+        if self.postgres:
+            query = query.with_for_update(read=share)
+        return connection.execute(query).first()
+
+    def lock_publishing(self, connection: Connection) -> None:
+        """Be the only one that publishes until the transaction ends. On SQLite a write transaction is alone anyway."""
+        if self.postgres:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PUBLISHING_LOCK})
+
+    def scrub(self) -> None:
+        """Let nothing deleted linger in SQLite's write-ahead log. Readers may be in the way: then the next one does."""
+        if not self.postgres:
+            with self.engine.connect() as connection:
+                raw = connection.connection.driver_connection
+                if raw is not None:
+                    raw.execute("PRAGMA busy_timeout=0")
+                    try:
+                        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    finally:
+                        raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.engine.dispose()
+
+
+class PublishedFiles(Mapping[str, bytes]):
+    """The published files as a mapping that fetches what is read, and only that: lists are large, metadata is not."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._paths = list(connection.execute(sa.select(schema.files.c.path)).scalars())
+
+    def __getitem__(self, path: str) -> bytes:
+        found = self._connection.execute(sa.select(schema.files.c.data).where(schema.files.c.path == path)).scalar()
+        if found is None:
+            raise KeyError(path)
+        return bytes(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._paths
+
+
+def put_files(connection: Connection, changed: Mapping[str, bytes | None]) -> None:
+    """The same inside a transaction that does more."""
+    if not changed:
+        return
+    connection.execute(sa.delete(schema.files).where(schema.files.c.path.in_(list(changed))))
+    rows = [
+        {"path": path, "data": data, "sha256": hashlib.sha256(data).hexdigest()}
+        for path, data in sorted(changed.items())
+        if data is not None
+    ]
+    if rows:
+        connection.execute(sa.insert(schema.files), rows)
+
+
+def open_store(url: str, fault: Callable[[str], None] = no_fault) -> Store:
+    """Open a database, make it if need be, and migrate it."""
+    engine = make_engine(url)
+    shown = engine.url.render_as_string(hide_password=True)
+    try:
+        migrate(engine)
+    except (sa.exc.DBAPIError, sqlite3.DatabaseError) as error:
+        why = str(getattr(error, "orig", error)).partition("\n")[0]
+        raise InvalidParameter("database", f"be one that opens ({why})", shown) from None
+    return Store(engine, fault)
+
+
+def parse_url(url: str) -> sa.URL:
+    """A database's URL, read."""
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        rule = "be a URL such as postgresql+psycopg://user@host/name"
+        shown = "an address that cannot be read" if "@" in url else url  # there may be a password before the @
+        raise InvalidParameter("database", rule, shown) from None
+
+
+def make_engine(url: str) -> Engine:
+    """An engine whose commits are durable: full sync on SQLite, PostgreSQL's own default there."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        return sa.create_engine(parsed, pool_size=8, max_overflow=8, pool_pre_ping=True)
+    if parsed.get_backend_name() != "sqlite":
+        raise InvalidParameter("database", "be SQLite or PostgreSQL", parsed.get_backend_name())
+    if parsed.database and parsed.database != ":memory:":
+        folder = Path(parsed.database).parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise InvalidParameter("data", "be a folder that can be written to", str(folder))
+    engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves, below
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "secure_delete=ON",  # what a sealed round deletes is overwritten, whichever way SQLite was built
+            f"busy_timeout={BUSY_SECONDS * 1000}",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        # A writer takes its turn at once: one that starts by reading and then wants to write could be refused.
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the schema up to date, in one transaction; several servers that start at once take turns."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError:
+            rule = "have a schema that this release knows: a newer hushcall has used it, so update this one"
+            raise InvalidParameter("database", rule, engine.url.render_as_string(hide_password=True)) from None

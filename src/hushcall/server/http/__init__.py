@@ -1,0 +1,1 @@
+"""What listens: the app, its routes and problem details, and the two uploads that come by the thousand."""

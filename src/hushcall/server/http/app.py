@@ -1,0 +1,116 @@
+"""The HTTP service: requests come in, each goes to the one place that knows, answers and problem details leave."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from hushcall import __version__
+from hushcall.errors import HushcallError
+from hushcall.server import metrics
+from hushcall.server.http.fast_path import FastPath
+from hushcall.server.http.middleware import Border
+from hushcall.server.http.openapi import describe
+from hushcall.server.http.problems import Problem
+from hushcall.server.http.routes import admin, lists, pages, phoneblock, phones, probes
+from hushcall.server.intake.group_commit import GroupCommit
+from hushcall.server.intake.intake import Intake
+from hushcall.server.rounds.scheduler import Scheduler
+from hushcall.server.service import Service
+
+_ABOUT = """Learns which phone numbers spam people, from call logs that stay private.
+
+Phones enrol, announce an area code, send one randomised report a round, and download the signed list. Errors are
+RFC 9457 problem details with a stable `type`, and say what to do next."""
+
+
+def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
+    """The application over a service; ``scheduler`` says whether rounds move by themselves (default: the settings)."""
+    settings = service.settings
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        intake = Intake(service.store, service.worker)
+        given = settings.intake
+        app.state.commits = GroupCommit(
+            intake, given.batch, given.linger_ms / 1000, given.queue, metrics.observe_commit
+        )
+        hand = Scheduler(service) if (settings.round.scheduler if scheduler is None else scheduler) else None
+        if hand:
+            hand.start()
+        yield
+        await app.state.commits.stop()
+        if hand:
+            await asyncio.get_running_loop().run_in_executor(None, hand.stop)
+        service.close()
+
+    app = FastAPI(
+        title="hushcall",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,  # the usual page loads its script from elsewhere; ours is /docs (routes.pages)
+        redoc_url=None,
+        redirect_slashes=False,  # one address a thing; a redirect would repeat what was asked for
+        license_info={"name": "Apache-2.0"},
+    )
+    app.state.service = service
+    app.state.limiter = phones.RateLimit(settings.intake.per_device)
+    app.state.enrolments = phones.RateLimit(settings.enrol.per_minute)
+    for routes in (phones, lists, phoneblock, admin, probes, pages):
+        app.include_router(routes.router)
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(HushcallError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _plain)
+    describe(app)
+    app.add_middleware(FastPath)
+    app.add_middleware(Border, max_body=settings.intake.max_body, access_log=settings.server.access_log)
+    return app
+
+
+def from_environment() -> FastAPI:
+    """The application of a worker process: its settings come from the process that started it."""
+    from hushcall.server.serve import worker_service  # it imports this module
+
+    app = make_app(worker_service())
+    gc.collect()
+    gc.freeze()  # half a million objects that stay: looking through them again and again stops intake for 70 ms
+    return app
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)  # noqa: S101
+    metrics.REFUSED.labels(error.name).inc()
+    return Response(error.body(), error.kind.status, error.headers())
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    """A value that one of our own rules refused; what it was is not repeated."""
+    detail = f"{getattr(error, 'field', 'request')} must {getattr(error, 'rule', 'be valid')}."
+    return await _problem(request, Problem("bad-request", detail))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    first = error.errors()[0]
+    parts = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]  # that name was sent, not ours
+    place = ".".join(str(part) for part in parts)
+    return await _problem(request, Problem("bad-request", f"{place}: {first['msg']}."))
+
+
+async def _plain(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    if isinstance(error.__cause__, Problem):  # raised while the framework read the body: too large
+        return await _problem(request, error.__cause__)
+    names = {404: "not-found", 405: "method-not-allowed"}
+    answer = await _problem(request, Problem(names.get(error.status_code, "bad-request")))
+    answer.headers.update(error.headers or {})  # which methods are allowed
+    return answer

@@ -1,0 +1,225 @@
+"""What operators call, each with a token that allows no more than its scopes: read, lists, rounds, devices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from hushcall.errors import InvalidNumber, InvalidParameter
+from hushcall.numbers import NANP
+from hushcall.server.access.devices import Admin
+from hushcall.server.http.problems import Problem, refusals
+from hushcall.server.http.routes.phones import RoundId, bearer, service_of
+from hushcall.server.publishing import appeals, publisher
+from hushcall.server.rounds.round_status import newest_statuses, status
+
+router = APIRouter(
+    prefix="/v1/admin",
+    tags=["operators"],
+    responses=refusals("bad-request", "unknown-token", "revoked", "forbidden"),
+)
+Id = Annotated[int, Path(ge=1, le=1 << 31)]
+DeviceId = Annotated[int, Path(ge=1, le=1 << 53)]
+PhoneNumber = Annotated[str, Path(max_length=40, description="in any usual notation")]
+_NO_NUL = r"^[^\x00]*$"  # PostgreSQL keeps no NUL in a text
+_NUMBER = refusals("malformed-number")
+_ROUND = refusals("unknown-round")
+_MOVED = refusals("unknown-round", "wrong-phase")
+_SECURED: dict[str, Any] = {"security": [{"operator": []}]}
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Reason(_Asked):
+    """Why something is done, for the log."""
+
+    why: str = Field(min_length=1, max_length=1000, pattern=_NO_NUL)
+
+
+class OfNumber(Reason):
+    """About which number, and who asked."""
+
+    number: str = Field(max_length=40)
+    who: str = Field(default="operator", max_length=200, pattern=_NO_NUL)
+
+
+class Invitation(_Asked):
+    """For how many devices."""
+
+    uses: int = Field(default=1, ge=1, le=1_000_000)
+    note: str = Field(default="", max_length=200, pattern=_NO_NUL)
+
+
+class Many(_Asked):
+    """How many devices to enrol."""
+
+    count: int = Field(ge=1, le=10_000)
+
+
+def operator(request: Request, scope: str) -> Admin:
+    """Who asks; refused without the scope."""
+    admin = service_of(request).devices.admin(bearer(request))
+    admin.need(scope)
+    return admin
+
+
+def parsed(number: str) -> str:
+    """A number as the list writes it."""
+    try:
+        return str(NANP.parse(number))
+    except InvalidNumber:
+        raise Problem("malformed-number") from None
+
+
+@router.get("/whoami", openapi_extra=_SECURED, summary="What this token may do")
+def whoami(request: Request) -> dict[str, Any]:
+    """The token's note and scopes."""
+    admin = operator(request, "read")
+    return {"id": admin.id, "note": admin.note, "scopes": sorted(admin.scopes)}
+
+
+@router.get("/rounds/{number}", openapi_extra=_SECURED, responses=_ROUND, summary="A round, with its numbers")
+def round_status(request: Request, number: RoundId) -> dict[str, Any]:
+    """State, deadlines, participation, buckets, progress."""
+    operator(request, "read")
+    return _status(request, number)
+
+
+def _status(request: Request, number: int) -> dict[str, Any]:
+    try:
+        return status(service_of(request).store, number)
+    except InvalidParameter:
+        raise Problem("unknown-round") from None
+
+
+@router.get("/rounds", openapi_extra=_SECURED, summary="The last rounds")
+def all_rounds(request: Request) -> dict[str, Any]:
+    """The newest thirty."""
+    operator(request, "read")
+    return {"rounds": newest_statuses(service_of(request).store, 30)}
+
+
+@router.post("/rounds/advance", openapi_extra=_SECURED, summary="Move rounds on")
+def advance(request: Request, force: bool = False) -> dict[str, Any]:
+    """Do what is due; with ``force``, the next step of the newest round is."""
+    operator(request, "rounds")
+    service = service_of(request)
+    return {"done": service.rounds.advance(service.now, force=force)}
+
+
+@router.post("/rounds/{number}/hold", openapi_extra=_SECURED, responses=_MOVED, summary="Stop a round where it is")
+def hold(request: Request, number: RoundId, reason: Reason) -> dict[str, Any]:
+    """It takes no uploads and is not decoded until it is released."""
+    operator(request, "rounds")
+    _status(request, number)
+    try:
+        service_of(request).rounds.hold(number, reason.why)
+    except InvalidParameter:
+        raise Problem("wrong-phase", "Only a round that is still under way can be held.") from None
+    return _status(request, number)
+
+
+@router.post("/rounds/{number}/release", openapi_extra=_SECURED, responses=_MOVED, summary="Let a held round go on")
+def release(request: Request, number: RoundId) -> dict[str, Any]:
+    """From the state in which it was held."""
+    operator(request, "rounds")
+    _status(request, number)
+    try:
+        service_of(request).rounds.release(number)
+    except InvalidParameter:
+        raise Problem("wrong-phase", "Only a round that is held can be released.") from None
+    return _status(request, number)
+
+
+@router.get("/numbers/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="The history of a number")
+def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
+    """In which rounds it was found, and what was said about it."""
+    operator(request, "read")
+    store, text = service_of(request).store, parsed(number)
+    log = [dict(row._mapping) for row in appeals.appeals(store) if row.number == text]
+    allowed = any(row.number == text for row in appeals.allowlist(store))
+    return {"number": text, "seen": publisher.history(store, text), "appeals": log, "allowed": allowed}
+
+
+@router.get("/appeals", openapi_extra=_SECURED, summary="The log of appeals")
+def appeal_log(request: Request) -> dict[str, Any]:
+    """Newest first."""
+    operator(request, "read")
+    return {"appeals": [dict(row._mapping) for row in appeals.appeals(service_of(request).store)]}
+
+
+@router.post(
+    "/appeals", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Take a number off the list"
+)
+def appeal(request: Request, asked: OfNumber) -> dict[str, Any]:
+    """At once, and for as long as the appeal is open."""
+    operator(request, "lists")
+    service = service_of(request)
+    entry = appeals.appeal(service.store, parsed(asked.number), asked.why, asked.who, service.now)
+    return {"appeal": entry, "published": service.publisher.republish(service.now)}
+
+
+@router.post("/appeals/{entry}/close", openapi_extra=_SECURED, summary="End an appeal")
+def close_appeal(request: Request, entry: Id, reason: Reason) -> dict[str, Any]:
+    """The number may be listed again."""
+    operator(request, "lists")
+    service = service_of(request)
+    appeals.close_appeal(service.store, entry, reason.why, service.now)
+    return {"appeal": entry, "published": service.publisher.republish(service.now)}
+
+
+@router.get("/allowlist", openapi_extra=_SECURED, summary="The allowlist")
+def allowlist(request: Request) -> dict[str, Any]:
+    """Numbers that are never listed."""
+    operator(request, "read")
+    return {"allowed": [dict(row._mapping) for row in appeals.allowlist(service_of(request).store)]}
+
+
+@router.post("/allowlist", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Never list a number")
+def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
+    """If it is listed now, it leaves at once."""
+    operator(request, "lists")
+    service, text = service_of(request), parsed(asked.number)
+    appeals.allow(service.store, text, asked.why, asked.who, service.now)
+    return {"number": text, "published": service.publisher.republish(service.now)}
+
+
+@router.delete(
+    "/allowlist/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="Take a number off the allowlist"
+)
+def disallow(request: Request, number: PhoneNumber) -> dict[str, Any]:
+    """It may be listed again."""
+    operator(request, "lists")
+    service, text = service_of(request), parsed(number)
+    appeals.disallow(service.store, text)
+    return {"number": text, "published": service.publisher.republish(service.now)}
+
+
+@router.post("/devices", status_code=201, openapi_extra=_SECURED, summary="Enrol many devices")
+def enrol_many(request: Request, asked: Many) -> dict[str, Any]:
+    """Their tokens are shown once."""
+    operator(request, "devices")
+    service = service_of(request)
+    made = service.devices.enrol_many(asked.count, service.now)
+    return {"devices": [{"device": device, "token": token} for device, token in made]}
+
+
+@router.delete("/devices/{device}", status_code=204, openapi_extra=_SECURED, summary="Revoke a device")
+def revoke(request: Request, device: DeviceId) -> Response:
+    """It is refused from its next request on."""
+    operator(request, "devices")
+    service_of(request).devices.revoke(device, service_of(request).now)
+    return Response(status_code=204)
+
+
+@router.post("/invites", status_code=201, openapi_extra=_SECURED, summary="Make an invite code")
+def invite(request: Request, asked: Invitation) -> dict[str, Any]:
+    """The code is shown once."""
+    operator(request, "devices")
+    service = service_of(request)
+    return {"invite": service.devices.invite(asked.uses, asked.note, service.now), "uses": asked.uses}

@@ -1,0 +1,337 @@
+"""The pages: what anybody may see, what an operator sees with a session, and the forms that act.
+
+Public: the list and its search, the round's phase, the privacy budget, health in words, ``/owner``, ``/docs``. All the
+rest asks for a session. No page needs script; where there is some, it fetches parts of the same pages.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import RedirectResponse, Response
+
+from hushcall.errors import InvalidNumber
+from hushcall.numbers import NANP
+from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
+from hushcall.server.http.problems import PROBLEMS, Problem
+from hushcall.server.http.routes.phones import RateLimit, RoundId, service_of
+from hushcall.server.pages import charts, found
+from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
+from hushcall.server.pages.api import groups
+from hushcall.server.pages.listed import Slice, search
+from hushcall.server.pages.planner import MECHANISMS, Plan, plan
+from hushcall.server.pages.rendering import render, static_files
+from hushcall.server.pages.site import Part, Site
+from hushcall.server.publishing import appeals
+from hushcall.server.rounds.round_status import one_round
+
+router = APIRouter(include_in_schema=False)
+FLASH = "hushcall_flash"
+LOGINS = 10
+"""Failed attempts to log in that one address may make in a minute."""
+_HTML = "text/html; charset=utf-8"
+_LONGEST = 8192
+Page = Annotated[int, Query(ge=1, le=1_000_000)]
+Text = Annotated[str, Query(max_length=100)]
+
+
+def site_of(request: Request) -> Site:
+    """What this process keeps for its pages; made when the first page is asked for."""
+    state = request.app.state
+    if not hasattr(state, "site"):
+        state.logins = RateLimit(LOGINS)
+        state.site = Site(service_of(request))  # last: it says that all is there
+    site: Site = state.site
+    return site
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form."""
+    body = await request.body()
+    if len(body) > _LONGEST:
+        raise Problem("oversized", f"A form may have {_LONGEST} bytes.")
+    if b"\0" in body or b"%00" in body:  # PostgreSQL keeps no NUL in a text
+        raise Problem("bad-request", "A form may hold no NUL.")
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20))
+    except ValueError:
+        raise Problem("bad-request", "A form may have 20 fields.") from None
+
+
+Form = Annotated[dict[str, str], Depends(read_form)]
+
+
+def visitor(request: Request) -> Session | None:
+    """Who looks, if it is an operator."""
+    return site_of(request).sessions.read(request.cookies.get(COOKIE, ""), service_of(request).now)
+
+
+def shown(request: Request, session: Session | None, template: str, status: int = 200, **values: Any) -> Response:
+    """A whole page, for this visitor only: nobody on the way may keep it."""
+    flash = FLASHES.get(request.cookies.get(FLASH, ""), "")
+    common = {"session": session, "flash": flash, "path": request.url.path, "now": service_of(request).now}
+    answer = Response(render(template, **common, **values), status, media_type=_HTML)
+    answer.headers["cache-control"] = "no-store"
+    if flash:
+        answer.delete_cookie(FLASH, path="/")
+    return answer
+
+
+def to_login(request: Request) -> Response:
+    """Where a page that needs a session sends those without one."""
+    return RedirectResponse(f"/login?next={quote(safe_path(request.url.path), safe='/+')}", 303)
+
+
+def part(request: Request, made: Part) -> Response:
+    """A part of a page, or 304 where the script has it already."""
+    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "cookie"}
+    if request.headers.get("if-none-match") == made.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(made.data, headers=headers, media_type=_HTML)
+
+
+@router.get("/static/{name}")
+async def static(request: Request, name: str) -> Response:
+    """A style sheet, a script, the icon."""
+    found = static_files().get(name)
+    if found is None:
+        raise Problem("not-found")
+    headers = {"etag": found.etag, "cache-control": "public, no-cache"}
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(found.data, headers=headers, media_type=found.media)
+
+
+@router.get("/owner")
+def owner(request: Request) -> Response:
+    """What leaves a phone, for its owner."""
+    return Response(render("owner.html", **site_of(request).owner_values()), media_type=_HTML)
+
+
+@router.get("/docs")
+def docs(request: Request) -> Response:
+    """The API in words."""
+    made = groups(request.app.openapi())
+    return shown(request, visitor(request), "docs.html", groups=made, problems=PROBLEMS.values())
+
+
+@router.get("/")
+def home(request: Request) -> Response:
+    """The overview: a little for everybody, everything for an operator."""
+    site, session = site_of(request), visitor(request)
+    values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=session is not None).data.decode()}
+    if session is not None:
+        values["decided"] = site.decided().data.decode()
+    return shown(request, session, "overview.html" if session else "welcome.html", **values)
+
+
+@router.get("/live")
+def live(request: Request) -> Response:
+    """The part of the overview that changes all the time."""
+    return part(request, site_of(request).live(operator=visitor(request) is not None))
+
+
+@router.get("/live/decided")
+def live_decided(request: Request) -> Response:
+    """The part that changes once a round."""
+    if visitor(request) is None:
+        raise Problem("unknown-token", "This part is for operators: log in at /login.")
+    return part(request, site_of(request).decided())
+
+
+@router.get("/list")
+def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
+    """Search the published list."""
+    found = site_of(request).lists.newest()
+    result = search(found, q, page) if found else None
+    return shown(request, visitor(request), "list.html", list=found, search=result, asked=q)
+
+
+@router.get("/numbers")
+def find_number(request: Request, number: Text = "") -> Response:
+    """The form that leads to a number's page."""
+    if visitor(request) is None:
+        return to_login(request)
+    return RedirectResponse(f"/numbers/{quote(number.strip() or '-', safe='+')}", 303)
+
+
+@router.get("/numbers/{number}")
+def number_page(request: Request, number: str) -> Response:
+    """The history of a number, and what can be done about it."""
+    site, session = site_of(request), visitor(request)
+    if session is None:
+        return to_login(request)
+    try:
+        text = str(NANP.parse(number[:40]))
+    except InvalidNumber:
+        return _refused(request, session, Problem("malformed-number"))
+    told = found.story(site.service.store, site.service.settings.list, site.lists.newest(), text)
+    bars = charts.sightings([(one.estimate, one.low, one.high) for one in told.seen])
+    return shown(request, session, "number.html", story=told, bars=bars)
+
+
+@router.get("/rounds/{number}")
+def round_page(request: Request, number: RoundId, page: Page = 1) -> Response:
+    """One round: what it found, its buckets, and what can be done about it."""
+    site, session = site_of(request), visitor(request)
+    if session is None:
+        return to_login(request)
+    store, listing = site.service.store, site.service.settings.list
+    seen = one_round(store, number)
+    if seen is None:
+        return _refused(request, session, Problem("unknown-round"))
+    _, buckets = found.buckets(store, number)
+    return shown(
+        request,
+        session,
+        "round.html",
+        round=seen,
+        newest=site.service.rounds.newest().id,
+        bucket_round=number,
+        buckets=buckets,
+        map=charts.heat_map(buckets),
+        found=found.hitters(store, listing, site.lists.newest(), number, page, 50),
+        paged=True,
+    )
+
+
+@router.get("/appeals")
+def appeals_page(request: Request, page: Page = 1, allowed: Page = 1) -> Response:
+    """The log of appeals and the allowlist, each by the page."""
+    session, store = visitor(request), service_of(request).store
+    if session is None:
+        return to_login(request)
+    log, kept = Slice.of(appeals.appeals(store), page), Slice.of(appeals.allowlist(store), allowed)
+    return shown(request, session, "appeals.html", log=log, allowed=kept)
+
+
+@router.get("/system")
+def system_page(request: Request) -> Response:
+    """Signatures, storage, versions, settings in words."""
+    site, session = site_of(request), visitor(request)
+    if session is None:
+        return to_login(request)
+    site.health.forget()
+    values: dict[str, Any] = {
+        "health": site.health.get(),
+        "machine": site.machine.get(),
+        "settings": site.service.settings,
+    }
+    return shown(request, session, "system.html", devices=site.overview.get().devices, **values)
+
+
+@router.get("/plan")
+def plan_page(request: Request) -> Response:
+    """What other figures would buy."""
+    session = visitor(request)
+    if session is None:
+        return to_login(request)
+    return shown(request, session, "plan.html", plan=_plan(request), mechanisms=MECHANISMS)
+
+
+@router.get("/plan/answer")
+def plan_answer(request: Request) -> Response:
+    """Its table alone, for the script."""
+    if visitor(request) is None:
+        raise Problem("unknown-token", "This part is for operators: log in at /login.")
+    return Response(render("parts/plan.html", plan=_plan(request)), media_type=_HTML)
+
+
+def _plan(request: Request) -> Plan:
+    return plan({key: value[:40] for key, value in request.query_params.items()}, site_of(request).budget().profile)
+
+
+@router.get("/login")
+def login_page(request: Request, next: Text = "/") -> Response:  # noqa: A002
+    """The form."""
+    session = visitor(request)
+    if session is not None:
+        return RedirectResponse(safe_path(next), 303)
+    return shown(request, None, "login.html", next=safe_path(next), error="")
+
+
+@router.post("/login")
+def login(request: Request, form: Form) -> Response:
+    """An operator's token opens a session of twelve hours."""
+    site, service = site_of(request), service_of(request)
+    target = safe_path(form.get("next", "/"))
+    try:
+        if not from_here(request.headers):
+            raise Problem("forbidden", "This form was sent by another site.")
+        try:
+            admin = service.devices.admin(form.get("token", "").strip()[:200])
+        except Problem:  # only failures count: behind a proxy a stranger shares the operators' address
+            request.app.state.logins.check((request.client.host if request.client else "").encode())
+            raise
+        cookie = site.sessions.open(admin, service.now, service.coins)
+    except Problem as problem:
+        words = "No operator has this token." if problem.name == "unknown-token" else f"{problem.kind.title}."
+        if problem.name in ("forbidden", "too-many"):
+            words = f"{words} {problem.detail if problem.name == 'forbidden' else problem.kind.todo}"
+        answer = shown(request, None, "login.html", problem.kind.status, next=target, error=words)
+        if problem.retry_after is not None:
+            answer.headers["retry-after"] = str(problem.retry_after)
+        return answer
+    answer = _flashed(request, target, "in")
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, cookie, HOURS * 3600, path="/", secure=secure, httponly=True, samesite="strict")
+    return answer
+
+
+@router.post("/logout")
+def logout(request: Request, form: Form) -> Response:
+    """Forget the session."""
+    session = visitor(request)
+    if session is not None and (refusal := _forged(request, session, form)):
+        return refusal
+    answer = _flashed(request, "/", "out")
+    answer.delete_cookie(COOKIE, path="/")
+    return answer
+
+
+@router.post("/actions/{name}")
+def act(request: Request, name: str, form: Form) -> Response:
+    """Ask first; do it when the answer comes back confirmed."""
+    site, session = site_of(request), visitor(request)
+    if session is None:
+        return _refused(request, None, Problem("unknown-token", "Log in first, then send the form again."))
+    if refusal := _forged(request, session, form):
+        return refusal
+    try:
+        action = ACTIONS.get(name)
+        if action is None:
+            raise Problem("not-found")
+        asked = checked(action, form, session.admin)
+        back = safe_path(form.get("back", "/"))
+        if form.get("confirmed") != "yes":
+            fields = {field: form[field] for field in action.fields if field in form}
+            question = action.question(site.service, asked)
+            return shown(request, session, "confirm.html", action=action, question=question, fields=fields, back=back)
+        done = perform(action, site.service, asked)
+    except Problem as problem:
+        return _refused(request, session, problem)
+    site.forget()
+    return _flashed(request, done.path, done.flash, BackgroundTask(done.later) if done.later else None)
+
+
+def _forged(request: Request, session: Session, form: dict[str, str]) -> Response | None:
+    """A refusal, where a form did not come from a page of this session."""
+    if from_here(request.headers) and session.owns(form.get("csrf", "")):
+        return None
+    return _refused(request, session, Problem("forbidden", "This form did not come from a page of your session."))
+
+
+def _refused(request: Request, session: Session | None, problem: Problem) -> Response:
+    """A problem as a page."""
+    return shown(request, session, "refused.html", problem.kind.status, problem=problem)
+
+
+def _flashed(request: Request, path: str, flash: str, task: BackgroundTask | None = None) -> Response:
+    """Go there, and say so."""
+    answer = RedirectResponse(path, 303, background=task)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(FLASH, flash, 60, path="/", secure=secure, httponly=True, samesite="strict")
+    return answer

@@ -1,0 +1,245 @@
+"""What phones call: enrol, look at the round, announce, report."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
+
+from hushcall.protocol.blocklist import iso
+from hushcall.server.http import fast_path
+from hushcall.server.http.problems import Problem, refusals
+from hushcall.server.rounds import round_status
+from hushcall.server.service import Service
+
+router = APIRouter(prefix="/v1", tags=["phones"])
+RoundId = Annotated[int, Path(ge=1, le=1 << 31, description="a round's number")]
+_ANNOUNCED: dict[str, Any] = {"example": {"round": 12, "bucket": 202, "ticket": "00112233445566778899aabbccddeeff"}}
+
+_PHASE: dict[str, Any] = {
+    "example": {
+        "round": 12,
+        "state": "collecting",
+        "opens": "2026-11-15T00:00:00Z",
+        "collects": "2026-11-15T12:00:00Z",
+        "closes": "2026-11-15T22:48:00Z",
+        "server_time": "2026-11-15T13:30:00Z",
+        "seed": "00" * 32,
+        "plan": "nanp-2026",
+        "window": 7,
+        "profile": {"name": "balanced", "mechanism": "subspace", "epsilon": 4.0, "tau": 10, "level": 0.001},
+        "buckets": {
+            "202": {
+                "runs": True,
+                "report_bytes": 3,
+                "parameters": {"mechanism": "subspace", "epsilon": 4.0, "bits": 5, "item_bits": 24},
+            },
+        },
+    }
+}
+_BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
+
+
+MOST_CALLERS = 200_000
+"""That a limiter remembers: strangers with made-up tokens must not fill the memory."""
+
+
+class RateLimit:
+    """At most so many requests a minute and caller; forgets everybody when the minute is over."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.minute = most, 0
+        self.seen: dict[bytes, int] = {}
+
+    def check(self, caller: bytes) -> None:
+        """Refuse the one too many."""
+        minute, second = divmod(int(time.monotonic()), 60)
+        if minute != self.minute or len(self.seen) >= MOST_CALLERS:
+            self.minute, self.seen = minute, {}
+        count = self.seen[caller] = self.seen.get(caller, 0) + 1
+        if count > self.most:
+            raise Problem("too-many", retry_after=60 - second)
+
+
+class Enrolment(BaseModel):
+    """What a new device sends."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"invite": "hci_" + "0" * 64}})
+    invite: str = Field(default="", max_length=200, description="an invite code, where the operator asks for one")
+
+
+class Enrolled(BaseModel):
+    """What it gets, once."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64}})
+    device: int
+    token: str
+
+
+class Announcement(BaseModel):
+    """Which bucket the phone's caller is in."""
+
+    bucket: int = Field(ge=0, le=999, description="the area code; 0 where the round protects the number whole")
+
+
+class Ticket(BaseModel):
+    """The right to send one report."""
+
+    model_config = ConfigDict(json_schema_extra=_ANNOUNCED)
+    round: int
+    bucket: int
+    ticket: str = Field(description="32 hexadecimal digits")
+
+
+class Phase(BaseModel):
+    """The round that is open, as phones see it."""
+
+    model_config = ConfigDict(json_schema_extra=_PHASE)
+    round: int
+    state: Literal["announcing", "collecting", "closed", "decoded", "published", "held"]
+    opens: str
+    collects: str
+    closes: str
+    server_time: str
+    seed: str
+    plan: str
+    window: int
+    profile: dict[str, Any]
+    buckets: dict[str, Any] | None
+
+
+def service_of(request: Request) -> Service:
+    """The service behind a request."""
+    found: Service = request.app.state.service
+    return found
+
+
+def bearer(request: Request) -> str:
+    """The token that came with a request."""
+    return fast_path.token_in(request.headers.get("authorization", ""))
+
+
+@router.post(
+    "/devices",
+    status_code=201,
+    response_model=Enrolled,
+    responses=refusals(
+        "bad-request", "unknown-token", "revoked", "forbidden", "enrolment-closed", "oversized", "too-many"
+    ),
+    openapi_extra={"security": [{}, {"operator": []}]},  # an operator's token enrols whatever the mode is
+    summary="Enrol a device",
+)
+def enrol(request: Request, asked: Enrolment | None = None) -> Any:
+    """A new device's number and token. The token is shown once and stored hashed."""
+    service = service_of(request)
+    by_operator = "authorization" in request.headers
+    if by_operator:
+        service.devices.admin(bearer(request)).need("devices")
+    else:
+        request.app.state.enrolments.check(b"all")
+    invite = asked.invite if asked else ""
+    device, token = service.devices.enrol(
+        service.settings.enrol.mode, service.now, invite=invite, by_operator=by_operator
+    )
+    return {"device": device, "token": token}
+
+
+@router.get(
+    "/rounds/current",
+    response_model=Phase,
+    responses={304: {"description": "as before"}, **refusals("no-round")},
+    summary="The round that is open",
+)
+def current(request: Request) -> Response:
+    """State, deadlines, parameters, and once announcing is over which buckets run, and how."""
+    service = service_of(request)
+    row = service.rounds.newest()
+    if row is None:
+        raise Problem("no-round")
+    etag = f'W/"{row.id}-{row.state}-{row.closes}"'
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers={"etag": etag})
+    document = {"server_time": iso(service.now), **round_status.document(service.store, row)}
+    return JSONResponse(document, headers={"etag": etag, "cache-control": "no-cache"})
+
+
+@router.post(
+    "/rounds/{number}/announcements",
+    status_code=201,
+    response_model=Ticket,
+    responses={
+        200: {"description": "announced before: the same ticket", "content": {"application/json": _ANNOUNCED}},
+        **refusals(
+            "bad-request",
+            "unknown-token",
+            "revoked",
+            "no-round",
+            "unknown-round",
+            "future-round",
+            "wrong-phase",
+            "already-announced",
+            "wrong-bucket",
+            "oversized",
+            "too-many",
+            "busy",
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": Announcement.model_json_schema(), "example": {"bucket": 202}}},
+        },
+        "security": [{"device": []}],
+    },
+    summary="Announce a bucket, get a ticket",
+)
+async def announce(request: Request, number: RoundId) -> Response:
+    """Idempotent: the same bucket again gives the same ticket, another bucket is refused."""
+    header = request.headers.get("authorization", "")
+    answer = await fast_path.announce(request.app.state, header, number, await request.body())
+    return JSONResponse(answer.body, answer.status)
+
+
+@router.put(
+    "/rounds/{number}/reports/{ticket}",
+    status_code=201,
+    response_class=Response,
+    responses={
+        200: {"description": "stored before, counted once"},
+        201: {"description": "stored: on disk when this is answered"},
+        **refusals(
+            "bad-request",
+            "unknown-token",
+            "revoked",
+            "no-round",
+            "unknown-round",
+            "future-round",
+            "unknown-ticket",
+            "wrong-phase",
+            "different-report",
+            "bucket-skipped",
+            "malformed-report",
+            "oversized",
+            "too-many",
+            "busy",
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": _BYTES, "example": "\x01\x04\x1a"}},
+        },
+        "security": [{"device": []}],
+    },
+    summary="Send the report",
+)
+async def report(
+    request: Request, number: RoundId, ticket: Annotated[str, Path(description="32 hexadecimal digits")]
+) -> Response:
+    """Raw bytes, as ``docs/protocol.md`` lays them out. Idempotent; answered only when they are on disk."""
+    header = request.headers.get("authorization", "")
+    answer = await fast_path.report(request.app.state, header, number, ticket, await request.body())
+    return Response(status_code=answer.status)

@@ -1,0 +1,96 @@
+"""What machines that watch the service call: alive, ready, metrics."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from hushcall import __version__
+from hushcall.errors import HushcallError
+from hushcall.server import metrics
+from hushcall.server.db import schema
+from hushcall.server.db.store import PublishedFiles
+from hushcall.server.http.problems import refusals
+from hushcall.server.http.routes.admin import operator
+from hushcall.server.http.routes.phones import service_of
+from hushcall.server.rounds import round_status
+from hushcall.server.signing import signer
+
+router = APIRouter(tags=["probes"])
+
+
+class Readiness(BaseModel):
+    """Whether to send requests here, and what is wrong by part."""
+
+    status: Literal["ready", "not ready"]
+    missing: dict[str, str]
+
+
+@router.get("/healthz", summary="Alive?")
+async def health() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "alive", "version": __version__}
+
+
+@router.get(
+    "/readyz",
+    summary="Ready?",
+    response_model=Readiness,
+    responses={503: {"description": "something that is needed is missing", "model": Readiness}},
+)
+def ready(request: Request) -> Response:
+    """The database answers and the published signatures are in date."""
+    try:
+        missing = checks(request)
+    except sa.exc.SQLAlchemyError:
+        missing = {"database": "does not answer"}
+    except HushcallError:
+        missing = {"lists": "have no signed metadata that can be read"}
+    status = 503 if missing else 200
+    return JSONResponse({"status": "not ready" if missing else "ready", "missing": missing}, status)
+
+
+def checks(request: Request) -> dict[str, str]:
+    """What is wrong, by part."""
+    service = service_of(request)
+    with service.store.read() as connection:
+        roles = signer.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
+    return {role.role: "its signature has expired" for role in roles if role.expired}
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus",
+    response_class=PlainTextResponse,
+    responses=refusals("unknown-token", "revoked", "forbidden"),
+    openapi_extra={"security": [{"operator": []}]},
+)
+def prometheus(request: Request) -> Response:
+    """Needs an operator's token with the scope ``read``: how many phones take part is nobody else's business."""
+    operator(request, "read")
+    return Response(metrics.exposition(_gauges(request)), media_type="text/plain; version=0.0.4")
+
+
+def _gauges(request: Request) -> dict[str, tuple[str, float]]:
+    store = service_of(request).store
+    table = schema.versions.c
+    newest = store.rows(sa.select(table.version, table.entries, table.made).order_by(table.version.desc()).limit(1))
+    version, entries, made = newest[0] if newest else (0, 0, 0)
+    gauges: dict[str, tuple[str, float]] = {
+        "hushcall_list_version": ("Version of the published list.", version),
+        "hushcall_list_entries": ("Numbers on it.", entries),
+        "hushcall_list_made_seconds": ("When its newest round closed, unix time.", made),
+        "hushcall_devices": ("Devices enrolled.", store.rows(sa.select(sa.func.count(schema.devices.c.id)))[0][0]),
+    }
+    if service_of(request).rounds.newest() is not None:
+        status: dict[str, Any] = round_status.status(store)
+        for name in ("round", "announced", "reports", "buckets_run", "buckets_skipped", "found"):
+            gauges[f"hushcall_round_{name}"] = (f"Of the newest round: {name.replace('_', ' ')}.", status[name])
+        for state in ("announcing", "collecting", "closed", "decoded", "published", "held"):
+            gauges[f"hushcall_round_is_{state}"] = (f"1 if it is {state}.", float(status["state"] == state))
+    return gauges

@@ -1,0 +1,1 @@
+"""Uploads come in, durable rows leave, many of them in one commit."""

@@ -1,0 +1,256 @@
+"""The server, while a round is open: announcements and reports come in, rows leave, many of them in one commit.
+
+Nothing is answered before it is on disk. One commit serves everything that arrived while the one before it was being
+written, so the disk is never idle under load and never waited for twice. Every upload is idempotent: the same again is
+told the same, and something else in its place is refused. A device has one voice a round, whatever it retries.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from hushcall.errors import HushcallError
+from hushcall.mechanisms import parameters
+from hushcall.numbers import NANP
+from hushcall.protocol.items import UNBUCKETED, WHOLE
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
+from hushcall.server.http.problems import Problem
+
+TICKET_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """A device says which bucket its caller is in. ``token`` is the hash of its token."""
+
+    token: bytes
+    round: int
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A device sends its report."""
+
+    token: bytes
+    round: int
+    ticket: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the device is told: 201 the first time, 200 when it asks again."""
+
+    status: int
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+def ticket_for(secret: bytes, device: int) -> bytes:
+    """A device's ticket: unpredictable without the round's secret, and the same whenever and wherever it is asked for.
+
+    It only names the report's public seed, and every seed is equally private (``report.subspace``), so a server that
+    picked tickets with bad intent would learn nothing from it.
+    """
+    return hmac.digest(secret, device.to_bytes(8, "big"), "sha256")[:TICKET_BYTES]
+
+
+class Decisions:
+    """The mechanism of each bucket of a round: read once, since nothing in it changes while reports come in."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, Any]] = {}
+
+    def of(self, connection: Connection, number: int) -> dict[int, Any]:
+        """Bucket → mechanism, None where the bucket is skipped."""
+        if number not in self._known:
+            rows = connection.execute(sa.select(schema.buckets).where(schema.buckets.c.round == number))
+            self._known = {
+                number: {
+                    row.bucket: parameters.from_plain(json.loads(row.parameters)) if row.runs else None for row in rows
+                }
+            }
+        return self._known[number]
+
+
+@dataclass
+class Intake:
+    """The one place where uploads become rows. ``worker`` names the process in its counters."""
+
+    store: Store
+    worker: str
+    decisions: Decisions = field(default_factory=Decisions)
+
+    def accept(self, asked: Sequence[Announce | Upload]) -> list[Answer | Problem]:
+        """Decide about a batch in one transaction; durable when it returns. The n-th answer is to the n-th upload."""
+        refused: Counter[tuple[int, str]] = Counter()
+        with self.store.write("intake") as connection:
+            batch = _Batch(self.store, connection, self.decisions, asked)
+            answers: list[Answer | Problem] = []
+            for one in asked:
+                try:
+                    device = batch.device(one.token)
+                except Problem as problem:
+                    answers.append(problem)
+                    continue
+                try:
+                    answers.append(
+                        batch.announce(one, device) if isinstance(one, Announce) else batch.report(one, device)
+                    )
+                except Problem as problem:
+                    # Only enrolled devices are counted: strangers must not be able to have a round held.
+                    refused[one.round if batch.knows(one.round) else 0, problem.name] += 1
+                    answers.append(problem)
+            batch.write()
+            self.store.add_counts(connection, self.worker, refused)
+            return batch.settle(asked, answers) if self.store.postgres else answers
+
+
+class _Batch:
+    """What a batch needs to know, read in as few queries as there are tables; and what it is going to write."""
+
+    def __init__(
+        self, store: Store, connection: Connection, decisions: Decisions, asked: Sequence[Announce | Upload]
+    ) -> None:
+        self.store, self.connection, self.decisions = store, connection, decisions
+        self.rounds: dict[int, Any] = {}
+        self.newest = connection.execute(sa.select(sa.func.max(schema.rounds.c.id))).scalar() or 0
+        for number in sorted({one.round for one in asked if one.round <= self.newest}):
+            if row := store.lock_round(connection, number, share=True):
+                self.rounds[number] = row
+        tokens = {one.token for one in asked}
+        table = schema.devices.c
+        found = connection.execute(
+            sa.select(table.id, table.token_hash, table.revoked).where(table.token_hash.in_(tokens))
+        )
+        self.devices = {bytes(row.token_hash): row for row in found}
+        self.announced: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self.tickets: dict[bytes, tuple[int, int, int]] = {}
+        self.bodies: dict[bytes, bytes] = {}
+        self.new_announcements: list[dict[str, Any]] = []
+        self.new_reports: list[dict[str, Any]] = []
+        self._read_announcements([one for one in asked if isinstance(one, Announce)])
+        self._read_reports([one for one in asked if isinstance(one, Upload)])
+
+    def _read_announcements(self, asked: Sequence[Announce]) -> None:
+        table = schema.announcements.c
+        devices = {self.devices[one.token].id for one in asked if one.token in self.devices}
+        if devices:
+            query = sa.select(table.round, table.device, table.bucket, table.ticket)
+            query = query.where(table.round.in_({one.round for one in asked}), table.device.in_(devices))
+            for row in self.connection.execute(query):
+                self.announced[row.round, row.device] = row.bucket, bytes(row.ticket)
+
+    def _read_reports(self, asked: Sequence[Upload]) -> None:
+        tickets = {one.ticket for one in asked}
+        if not tickets:
+            return
+        table, rows = schema.announcements.c, schema.reports.c
+        query = sa.select(table.round, table.device, table.bucket, table.ticket).where(table.ticket.in_(tickets))
+        for row in self.connection.execute(query):
+            self.tickets[bytes(row.ticket)] = row.round, row.device, row.bucket
+        for stored in self.connection.execute(sa.select(rows.ticket, rows.body).where(rows.ticket.in_(tickets))):
+            self.bodies[bytes(stored.ticket)] = bytes(stored.body)
+
+    def device(self, token: bytes) -> int:
+        """Whose token this is."""
+        row = self.devices.get(token)
+        if row is None:
+            raise Problem("unknown-token")
+        if row.revoked is not None:
+            raise Problem("revoked")
+        return int(row.id)
+
+    def knows(self, number: int) -> bool:
+        """Whether there is such a round."""
+        return number in self.rounds
+
+    def round(self, number: int) -> Any:
+        """The round's row."""
+        if number > self.newest:
+            raise Problem("future-round" if self.newest else "no-round")
+        if number not in self.rounds:
+            raise Problem("unknown-round")
+        return self.rounds[number]
+
+    def announce(self, asked: Announce, device: int) -> Answer:
+        """Give out a ticket, or the same one again."""
+        row = self.round(asked.round)
+        if before := self.announced.get((asked.round, device)):
+            if before[0] != asked.bucket:
+                raise Problem("already-announced")
+            return _ticket(asked, before[1], 200)
+        if row.state != "announcing":
+            raise Problem("wrong-phase", f"The round is {row.state}; announcements are taken while it is announcing.")
+        if asked.bucket not in _buckets(row):
+            raise Problem("wrong-bucket")
+        ticket = ticket_for(bytes(row.secret), device)
+        self.announced[asked.round, device] = asked.bucket, ticket
+        self.new_announcements.append(
+            {"round": asked.round, "device": device, "bucket": asked.bucket, "ticket": ticket}
+        )
+        return _ticket(asked, ticket, 201)
+
+    def report(self, asked: Upload, device: int) -> Answer:
+        """Take a report in, or recognise it."""
+        row = self.round(asked.round)
+        number, owner, bucket = self.tickets.get(asked.ticket, (0, 0, 0))
+        if (number, owner) != (asked.round, device):
+            raise Problem("unknown-ticket")
+        if (before := self.bodies.get(asked.ticket)) is not None:
+            if before != asked.body:
+                raise Problem("different-report")
+            return Answer(200)
+        if row.state != "collecting":
+            raise Problem("wrong-phase", f"The round is {row.state}; reports are taken while it is collecting.")
+        mechanism = self.decisions.of(self.connection, asked.round)[bucket]
+        if mechanism is None:
+            raise Problem("bucket-skipped")
+        try:
+            mechanism.parse(asked.body)
+        except HushcallError as error:
+            raise Problem(
+                "malformed-report", f"{getattr(error, 'field', 'report')} must {getattr(error, 'rule', 'be valid')}."
+            ) from None
+        self.bodies[asked.ticket] = asked.body
+        self.new_reports.append({"ticket": asked.ticket, "round": asked.round, "bucket": bucket, "body": asked.body})
+        return Answer(201)
+
+    def write(self) -> None:
+        """All new rows; what another worker wrote meanwhile stays as it is."""
+        self.store.insert_new(self.connection, schema.announcements, self.new_announcements, key=("round", "device"))
+        self.store.insert_new(self.connection, schema.reports, self.new_reports, key=("ticket",))
+
+    def settle(self, asked: Sequence[Announce | Upload], answers: list[Answer | Problem]) -> list[Answer | Problem]:
+        """Where two workers had the same device at once, one of them lost: let it answer with what is stored."""
+        if not (self.new_announcements or self.new_reports):
+            return answers
+        self._read_announcements([one for one in asked if isinstance(one, Announce)])
+        self._read_reports([one for one in asked if isinstance(one, Upload)])
+        for place, (one, answer) in enumerate(zip(asked, answers, strict=True)):
+            if isinstance(answer, Answer) and answer.status == 201:
+                if isinstance(one, Announce):
+                    device = self.devices[one.token].id
+                    if self.announced[one.round, device][0] != one.bucket:
+                        answers[place] = Problem("already-announced")
+                elif self.bodies[one.ticket] != one.body:
+                    answers[place] = Problem("different-report")
+        return answers
+
+
+def _ticket(asked: Announce, ticket: bytes, status: int) -> Answer:
+    return Answer(status, {"round": asked.round, "bucket": asked.bucket, "ticket": ticket.hex()})
+
+
+def _buckets(row: Any) -> Any:
+    """What can be announced in this round."""
+    return {WHOLE} if json.loads(row.profile)["mechanism"] in UNBUCKETED else NANP.area_index

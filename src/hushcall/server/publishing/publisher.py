@@ -1,0 +1,175 @@
+"""The server, last step: sightings come in, a signed version of the list leaves, with deltas and exports.
+
+Drawing up a version takes a moment and happens outside of any transaction; putting it into force is one transaction,
+which first checks that nothing else was published meanwhile. Identical sightings give identical bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from hushcall.errors import HushcallError
+from hushcall.formats.blocklists import WRITERS, writer_named
+from hushcall.formats.phoneblock import changes_between
+from hushcall.protocol import blocklist
+from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
+from hushcall.server.db import schema
+from hushcall.server.db.store import PublishedFiles, Store, put_files
+from hushcall.server.publishing.exclusions import never_listed
+from hushcall.server.settings import Settings
+from hushcall.server.signing import signer
+from hushcall.server.signing.keys import KeyRing
+
+ATTEMPTS = 5
+
+
+class Overtaken(HushcallError):
+    """Another server published first, again and again."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A version that is not in force yet, and the one that it was drawn up against."""
+
+    before: Blocklist | None
+    made: Blocklist
+    data: bytes
+    targets: dict[str, bytes]
+
+
+@dataclass
+class Publisher:
+    """Makes versions of the list. ``ring`` reads the online keys anew each time: a rotation needs no restart."""
+
+    store: Store
+    settings: Settings
+    ring: Callable[[], KeyRing]
+
+    def publish(self, number: int, now: int) -> None:
+        """Decoded → published, with the round's findings in the list."""
+        self._in_force(number, now)
+
+    def republish(self, now: int) -> bool:
+        """A new version without a new round, after an appeal or a change of the allowlist. False: nothing changed."""
+        return self._in_force(None, now)
+
+    def refresh(self, now: int) -> bool:
+        """Sign anew what is about to expire. False: nothing was."""
+        with self.store.write("refresh signatures") as connection:
+            self.store.lock_publishing(connection)
+            changed = signer.refresh(PublishedFiles(connection), self.ring(), _moment(now))
+            put_files(connection, changed)
+        return bool(changed)
+
+    def _in_force(self, number: int | None, now: int) -> bool:
+        for _ in range(ATTEMPTS):
+            draft = self._draft(number)
+            if draft is None:
+                return False
+            with self.store.write("publish a list" if number is None else "decoded to published") as connection:
+                self.store.lock_publishing(connection)
+                if number is not None:
+                    row = self.store.lock_round(connection, number)
+                    if row is None or row.state != "decoded":
+                        return False
+                if _newest_version(connection) != draft.made.version - 1:
+                    continue
+                changed = signer.publish(PublishedFiles(connection), self.ring(), draft.targets, _moment(now))
+                put_files(connection, changed)
+                self._record(connection, draft)
+                if number is not None:
+                    values = {"state": "published"}
+                    connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == number).values(**values))
+                return True
+        raise Overtaken(f"the list was published by somebody else {ATTEMPTS} times in a row: try again")
+
+    def _draft(self, number: int | None) -> _Draft | None:
+        """The next version; None where it would be the same list once more."""
+        with self.store.read() as connection:
+            before = newest_list(connection)
+            made = self._made(connection, number, before)
+            if made is None or (number is None and before and blocklist.renumbered(made, before.version) == before):
+                return None
+            data = made.to_bytes()
+            targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
+        return _Draft(before, made, data, targets)
+
+    def _made(self, connection: Connection, number: int | None, before: Blocklist | None) -> Blocklist | None:
+        table, rows = schema.rounds.c, schema.hitters.c
+        wanted = table.state == "published" if number is None else (table.state == "published") | (table.id == number)
+        newest = connection.execute(sa.select(schema.rounds).where(wanted).order_by(table.id.desc()).limit(1)).first()
+        if newest is None:
+            return None
+        window = newest.window  # as phones were told
+        recent = sa.select(rows.number).where(rows.round > newest.id - window)
+        query = sa.select(schema.hitters, table.opens).join(schema.rounds).where(wanted, rows.number.in_(recent))
+        sightings = [
+            Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value)
+            for r in connection.execute(query)
+        ]
+        known = None if number is not None or before is None else {entry.number for entry in before.entries}
+        never = never_listed(connection, self.settings.list, {s.number for s in sightings}, known)
+        entries = blocklist.listed(sightings, newest.id, window, never)
+        profile = json.loads(newest.profile)
+        terms = Terms(profile["mechanism"], profile["epsilon"], profile["tau"], profile["level"], newest.plan, window)
+        return Blocklist((before.version if before else 0) + 1, newest.id, newest.closes, terms, entries)
+
+    def _deltas(self, connection: Connection, made: Blocklist) -> dict[str, bytes]:
+        table = schema.versions.c
+        query = sa.select(table.version, table.data).where(
+            table.version >= made.version - self.settings.list.deltas, table.data.is_not(None)
+        )
+        return {
+            f"delta-{row.version}-{made.version}.jsonl": blocklist.delta(Blocklist.from_bytes(bytes(row.data)), made)
+            for row in connection.execute(query)
+        }
+
+    def _exports(self, made: Blocklist) -> dict[str, bytes]:
+        names = self.settings.list.exports
+        writers = WRITERS.values() if names == ["all"] else [writer_named(name) for name in names]
+        return {f"exports/{writer.filename}": writer.write(made) for writer in writers}
+
+    def _record(self, connection: Connection, draft: _Draft) -> None:
+        made, table = draft.made, schema.versions.c
+        row = {"version": made.version, "round": made.round, "made": made.made, "entries": len(made.entries)}
+        digest = blocklist.digest(draft.data)
+        connection.execute(sa.insert(schema.versions).values(**row, sha256=digest, data=draft.data))
+        stale = table.version < made.version - self.settings.list.deltas
+        connection.execute(sa.update(schema.versions).where(stale).values(data=None))
+        changed = [
+            {"number": c.phone, "version": made.version, "votes": c.votes, "last_ms": c.last_activity_ms}
+            for c in changes_between(draft.before, made)
+        ]
+        if changed:
+            numbers = [row["number"] for row in changed]
+            connection.execute(sa.delete(schema.changes).where(schema.changes.c.number.in_(numbers)))
+            connection.execute(sa.insert(schema.changes), changed)
+
+
+def newest_list(connection: Connection) -> Blocklist | None:
+    """The version in force."""
+    table = schema.versions.c
+    data = connection.execute(sa.select(table.data).order_by(table.version.desc()).limit(1)).scalar()
+    return None if data is None else Blocklist.from_bytes(bytes(data))
+
+
+def _newest_version(connection: Connection) -> int:
+    return connection.execute(sa.select(sa.func.max(schema.versions.c.version))).scalar() or 0
+
+
+def _moment(now: int) -> datetime:
+    return datetime.fromtimestamp(now, UTC)
+
+
+def history(store: Store, number: str) -> list[dict[str, Any]]:
+    """In which rounds a number was found."""
+    rows, table = schema.hitters.c, schema.rounds.c
+    query = sa.select(rows.round, table.opens, rows.estimate, rows.low, rows.high, rows.p_value).join(schema.rounds)
+    return [dict(row._mapping) for row in store.rows(query.where(rows.number == number).order_by(rows.round))]

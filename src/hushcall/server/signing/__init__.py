@@ -1,0 +1,1 @@
+"""Keys, TUF metadata, and the ceremonies that change them."""
