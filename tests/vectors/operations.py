@@ -8,6 +8,7 @@ from typing import Any
 
 from hushcall.errors import HushcallError
 from hushcall.numbers import NANP, Number
+from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import read, seeded, uniform
