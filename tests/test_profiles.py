@@ -96,3 +96,23 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(InvalidParameter, match="profile must be one of paper, strong, balanced") as caught:
         profile_named("weak")
     assert caught.value.value == "weak"
+
+
+def test_what_a_server_keeps_of_a_profile_reads_as_it_always_did() -> None:
+    """Servers have rows like this one in their databases."""
+    kept: dict[str, Any] = {
+        "name": "paper",
+        "reason": "the paper's protocol: modified SH, extended randomiser, 8.8 + 3",
+        "mechanism": "sh-extended",
+        "epsilon": 11.8,
+        "tau": 143,
+        "level": 1e-3,
+        "epsilon_olh": 3.0,
+        "rounds": 2,
+        "least_channels": 64,
+        "accounting": "paper",
+        "list_size": 0,
+    }
+    assert Profile.from_plain(kept) == PROFILES["paper"]
+    assert PROFILES["paper"].to_plain() == kept
+    assert kept["rounds"] == PROFILES["paper"].repetitions

@@ -21,6 +21,8 @@ Row = dict[str, Any]
 
 EPSILONS_HH = (12.0, 8.8, 7.0, 5.6, 4.4)
 EPSILON_OLH = 3.0
+RANDOMISERS = {names.SH_BASIC: "basic", names.SH_EXTENDED: "extended"}
+"""The two that the paper's figures compare."""
 TAUS = (143, 151, 161, 174, 195)
 TAU = 143
 BUDGETS = (1.5, 3.0, 6.0, 11.8, 15.0)
@@ -83,13 +85,13 @@ def _rising(values: Sequence[float], slack: float = 0.0) -> bool:
     return all(b >= a - slack for a, b in pairwise(values)) and values[-1] > values[0]
 
 
-def _histograms(epsilons: Sequence[float], kinds: Sequence[str] = (names.SH_BASIC, names.SH_EXTENDED)) -> list[Setting]:
-    return [Setting(kind, round(hh + EPSILON_OLH, 9)) for kind in kinds for hh in epsilons]
+def _histograms(epsilons: Sequence[float]) -> list[Setting]:
+    return [Setting(kind, round(hh + EPSILON_OLH, 9)) for kind in RANDOMISERS for hh in epsilons]
 
 
 def _by_budget(results: Results) -> list[Row]:
     return [
-        {"randomiser": s.mechanism.removeprefix("sh-"), "epsilon_hh": round(s.epsilon - EPSILON_OLH, 9), **summary(r)}
+        {"randomiser": RANDOMISERS[s.mechanism], "epsilon_hh": round(s.epsilon - EPSILON_OLH, 9), **summary(r)}
         for s, r in results.items()
     ]
 
@@ -123,11 +125,11 @@ def _f1_statements(rows: list[Row]) -> list[Statement]:
 
 def _tau_settings(quick: bool) -> list[Setting]:
     taus = TAUS[::2] if quick else TAUS
-    return [Setting(kind, 8.8 + EPSILON_OLH, tau) for kind in (names.SH_BASIC, names.SH_EXTENDED) for tau in taus]
+    return [Setting(kind, 8.8 + EPSILON_OLH, tau) for kind in RANDOMISERS for tau in taus]
 
 
 def _by_tau(results: Results) -> list[Row]:
-    return [{"randomiser": s.mechanism.removeprefix("sh-"), "tau": s.tau, **summary(r)} for s, r in results.items()]
+    return [{"randomiser": RANDOMISERS[s.mechanism], "tau": s.tau, **summary(r)} for s, r in results.items()]
 
 
 def _tau_statements(rows: list[Row]) -> list[Statement]:
