@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -9,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcall.errors import InvalidParameter, InvalidReport
-from hushcall.learn.feed import report_arrays
 from hushcall.learn.feed.report_arrays import ReportArrays
 from hushcall.learn.feed.sha256 import sha256_all
 from hushcall.learn.feed.shake256 import report_rows
-from hushcall.learn.local_hashing import LocalHashingLearner
-from hushcall.learn.subspace import SubspaceLearner
+from hushcall.learn.learner import InOnePart
+from hushcall.learn.subspace import SparseTally, SubspaceLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.privacy.coins import seeded
-from hushcall.report.hashing import derive
-from hushcall.report.local_hashing import LocalHashing
+from hushcall.protocol.seeds import report_seed
 from hushcall.report.subspace import Subspace, WholeNumber, expand_rows
 
 SUFFIXES = range(2_000_000, 10_000_000)
@@ -40,14 +39,14 @@ def test_rows_are_the_phones(count: int, item_bits: int, reports: int, seed: int
     assert [tuple(map(int, rows)) for rows in report_rows(seeds, count, item_bits)] == wanted
 
 
-def world(mechanism: Subspace | LocalHashing, count: int, seed: int) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+def world(mechanism: Subspace, count: int, seed: int) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """A round's seed and its (ticket, report) pairs, by the phone's own code."""
     coins = seeded(b"feed %d" % seed)
     round_seed = coins(32)
     pairs = []
     for item in random.Random(seed).sample(range(1 << 20), count):
         ticket = coins(16)
-        pairs.append((ticket, mechanism.privatise(item, derive("report", round_seed, ticket), coins)))
+        pairs.append((ticket, mechanism.privatise(item, report_seed(round_seed, ticket), coins)))
     return round_seed, pairs
 
 
@@ -63,16 +62,24 @@ def test_a_tally_from_arrays_has_the_bytes_of_one_from_pairs(
         else SubspaceLearner(mechanism, SUFFIXES)
     )
     round_seed, pairs = world(mechanism, count, seed)
-    slow = learner.tally([(derive("report", round_seed, ticket), report) for ticket, report in pairs])
-    fast = report_arrays.tally(learner, round_seed, ReportArrays.of(pairs))
-    assert fast.to_bytes() == slow.to_bytes()
+    publics = [report_seed(round_seed, ticket) for ticket, _ in pairs]
+    rows = np.array([mechanism.rows(public) for public in publics], np.uint64).reshape(count, bits)
+    slow = SparseTally(learner.made_by, rows, np.array([mechanism.parse(report) for _, report in pairs], np.uint32))
+    assert learner.tally_arrays(round_seed, ReportArrays.of(pairs)).to_bytes() == slow.to_bytes()
+    assert learner.tally(zip(publics, (report for _, report in pairs), strict=True)).to_bytes() == slow.to_bytes()
 
 
-def test_other_mechanisms_get_their_reports_one_by_one() -> None:
-    learner = LocalHashingLearner(LocalHashing(3.0), range(2_000_000, 2_000_100))
-    round_seed, pairs = world(learner.mechanism, 20, 1)
-    slow = learner.tally([(derive("report", round_seed, ticket), report) for ticket, report in pairs])
-    assert report_arrays.tally(learner, round_seed, ReportArrays.of(pairs)).to_bytes() == slow.to_bytes()
+def test_a_mechanism_without_a_faster_way_gets_its_reports_one_by_one() -> None:
+    round_seed, pairs = world(Subspace(3.0, 5), 20, 1)
+    seen: list[tuple[bytes, bytes]] = []
+
+    class Plain(InOnePart[SparseTally]):
+        def tally(self, reports: Iterable[tuple[bytes, bytes]]) -> SparseTally:
+            seen.extend(reports)
+            return SparseTally(b"", np.zeros((0, 1), np.uint64), np.zeros(0, np.uint32))
+
+    Plain().tally_arrays(round_seed, ReportArrays.of(pairs))
+    assert seen == [(report_seed(round_seed, ticket), report) for ticket, report in pairs]
 
 
 @settings(max_examples=30, deadline=None)
@@ -91,7 +98,7 @@ def test_what_the_parser_refuses_is_refused_with_its_words(damaged: bytes) -> No
         mechanism.parse(damaged)
     good = b"\x01\x04\x05" if len(damaged) == 3 else damaged
     with pytest.raises(type(slow.value)) as fast:
-        report_arrays.tally(learner, bytes(32), ReportArrays.of([(bytes(16), good), (bytes(16), damaged)]))
+        learner.tally_arrays(bytes(32), ReportArrays.of([(bytes(16), good), (bytes(16), damaged)]))
     assert str(fast.value) == str(slow.value)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.learn.compiled import kernel
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.subspace import MOST_BITS, ROW_BYTES
 
 _SIDE = 8  # reports side by side: one vector of 64-bit words
