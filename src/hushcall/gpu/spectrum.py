@@ -92,7 +92,8 @@ class Spectrum:
         self.cells.data.memset_async(0, self.cells.nbytes)
 
     def spread(self, rows: Any, values: Any, first: int = 0) -> None:
-        """Add reports whose matrices (n, b) and values lie on the card, into the cells from ``first`` on."""
+        """Add reports by their matrices (n, b), uint64, and values, uint32, into the cells from ``first`` on."""
+        rows, values = self.cp.ascontiguousarray(self.cp.asarray(rows)), self.cp.asarray(values)
         n, b = rows.shape
         if n:
             grid = min(-(-n // (THREADS // 32)), 1 << 16)

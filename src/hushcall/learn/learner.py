@@ -82,6 +82,10 @@ class Learner(Protocol[T]):
     def find_part(self, tally: T, tau: float, part: int, parts: int) -> list[HeavyHitter]:
         """Those in one of so many parts of the domain: all parts together give what :meth:`find` gives."""
 
+    @property
+    def spectrum(self) -> int | None:
+        """The bits of an item, where one Walsh spectrum holds the counts of all (``engines.gpu_card``); else None."""
+
     def chance(self, users: int, tau: float) -> Callable[[int], float]:
         """The probability that a number is listed, as a function of its holders among ``users`` reports."""
 
@@ -94,7 +98,9 @@ class Learner(Protocol[T]):
 
 
 class InOnePart(Generic[T]):
-    """The usual answers of a learner: one form of a tally, one part, and no bound on wrong listings."""
+    """The usual answers of a learner: one form of a tally, one part, no spectrum, no bound on wrong listings."""
+
+    spectrum: int | None = None
 
     def tally(self, reports: Iterable[Reported]) -> T:
         """Sum up reports."""

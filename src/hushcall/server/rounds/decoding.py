@@ -74,7 +74,7 @@ def seal(store: Store, number: int, keep_reports: bool, beat: Callable[[], None]
         if opened.bucket in done:
             continue
         beat()
-        count, checksum, data = tally_of(opened, seed, _reports(store, opened))
+        count, checksum, data = tally_of(opened, seed, stored_reports(store, opened))
         with store.write(f"seal bucket {opened.bucket}") as connection:
             if not _under_way(store, connection, number):
                 return
@@ -93,7 +93,7 @@ def _under_way(store: Store, connection: Connection, number: int) -> bool:
     return row is not None and row.state in ("closed", "held")
 
 
-def _reports(store: Store, opened: Opened) -> Iterator[ReportArrays]:
+def stored_reports(store: Store, opened: Opened) -> Iterator[ReportArrays]:
     """A bucket's reports, a chunk at a time."""
     from hushcall.learn.feed.report_arrays import ReportArrays
 
