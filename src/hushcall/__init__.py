@@ -1,3 +1,5 @@
 """hushcall: learn which phone numbers spam people, from call logs that stay private."""
 
-__version__ = "0.1.0"
+from hushcall.version import __version__
+
+__all__ = ["__version__"]

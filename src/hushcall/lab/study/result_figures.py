@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hushcall.lab.study.figures import BLUE, GREEN, MARKERS, ORANGE, PALETTE, RED, save, tidy
+from hushcall.lab.figures import BLUE, GREEN, MARKERS, ORANGE, PALETTE, RED, save, tidy
 
 Row = dict[str, Any]
 

@@ -12,7 +12,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from hushcall import __version__
 from hushcall.errors import HushcallError
 from hushcall.server import metrics
 from hushcall.server.http.fast_path import FastPath
@@ -24,6 +23,7 @@ from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
 from hushcall.server.rounds.scheduler import Scheduler
 from hushcall.server.service import Service
+from hushcall.version import __version__
 
 _ABOUT = """Learns which phone numbers spam people, from call logs that stay private.
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall import __version__
 from hushcall.profiles import Profile
 from hushcall.server.db import schema
 from hushcall.server.db.store import PublishedFiles
 from hushcall.server.service import Service
 from hushcall.server.signing import signer
 from hushcall.server.signing.signer import LIFETIMES, RoleStatus
+from hushcall.version import __version__
 
 SOON = 0.25
 """An online role is signed anew at half of its life: with less than this share left, something keeps the server."""

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hushcall import __version__
 from hushcall.errors import HushcallError
 from hushcall.server import metrics
 from hushcall.server.db import schema
@@ -20,6 +19,7 @@ from hushcall.server.http.routes.admin import operator
 from hushcall.server.http.routes.phones import service_of
 from hushcall.server.rounds import round_status
 from hushcall.server.signing import signer
+from hushcall.version import __version__
 
 router = APIRouter(tags=["probes"])
 
