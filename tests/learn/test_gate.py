@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcall.errors import InvalidParameter
-from hushcall.learn import occupancy
+from hushcall.learn import gate, occupancy
 
 
 def exact_fill(bins: int, balls: int) -> Fraction:
@@ -66,7 +66,7 @@ def test_k_is_the_smallest_power_of_two_that_keeps_pairs_apart(users: int, tau: 
 
 
 def test_only_buckets_above_tau_run() -> None:
-    assert [occupancy.worth_running(users, 143) for users in (143, 144, 0)] == [False, True, False]
+    assert [gate.more_than_tau(users, 143) for users in (143, 144, 0)] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_only_buckets_above_tau_run() -> None:
         (lambda: occupancy.channels_for(-1, 143), "users"),
         (lambda: occupancy.channels_for(10, 0), "tau"),
         (lambda: occupancy.channels_for(10, 143, 0), "T"),
-        (lambda: occupancy.worth_running(-1, 143), "users"),
+        (lambda: gate.more_than_tau(-1, 143), "users"),
     ],
 )
 def test_bad_input_names_the_field(call, field) -> None:  # type: ignore[no-untyped-def]

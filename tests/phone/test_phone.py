@@ -14,13 +14,13 @@ from tests.phone.world import HALF, World
 from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.privacy.coins import seeded
-from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.subspace import Subspace, WholeNumber
 
 NUMBER = "+12025550143"
@@ -149,7 +149,7 @@ def test_a_number_that_becomes_known_after_joining_is_not_reported(
     coins.reads = friend.phone.coins.reads - 1
     made = from_plain(row.parameters or {})
     assert row.public is not None
-    assert row.report == made.privatise(item_of(NANP.parse(row.number), mechanism), row.public, coins)
+    assert row.report == made.privatise(SCHEMES[mechanism].items.item(NANP.parse(row.number), NANP), row.public, coins)
 
 
 def test_one_report_a_round_holds_after_forgetting(world: World) -> None:

@@ -11,6 +11,7 @@ from hushcall.audit import mutants, subjects
 from hushcall.audit.blackbox import lower_bound
 from hushcall.audit.enumeration import Broken, Probe, examine, probe_items, steps, worst_ratio
 from hushcall.learn.bucket_setup import open_bucket
+from hushcall.mechanisms.examples import histogram
 from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting, exact_round_ratio
 from hushcall.privacy.coins import ONE, seeded
@@ -88,8 +89,8 @@ def test_the_black_box_leaves_honest_claims_standing() -> None:
         LocalHashing(2.0),
         LocalHashing(3.0),
         Subspace(2.0, 3),
-        subjects.histogram("extended", 4.4, Accounting.PAPER),
-        subjects.histogram("basic", 4.4, Accounting.EXACT),
+        histogram("extended", 4.4, Accounting.PAPER),
+        histogram("basic", 4.4, Accounting.EXACT),
     ):
         bound = lower_bound(subject, seeded(b"honest"), samples=4000)
         assert bound.consistent, bound

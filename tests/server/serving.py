@@ -17,10 +17,10 @@ import httpx
 import sqlalchemy as sa
 
 from hushcall.mechanisms import parameters
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy, seeded
-from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
@@ -108,7 +108,7 @@ def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coin
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
     public = derive("report", bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
-    return mechanism.privatise(item_of(parsed, current["profile"]["mechanism"], NANP), public, coins)
+    return mechanism.privatise(SCHEMES[current["profile"]["mechanism"]].items.item(parsed, NANP), public, coins)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from hushcall.lab.bench.load import drive
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP, Number
 from hushcall.privacy.coins import seeded
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.server.intake.intake import ticket_for
 from hushcall.server.rounds.decoding import opened_buckets
 from hushcall.server.serve import free_port

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 from hushcall.errors import InvalidParameter, Refused
 from hushcall.formats.calls.call import Call
-from hushcall.mechanisms.parameters import to_plain
+from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home.change_server import drop_stale_list
@@ -36,7 +37,7 @@ from hushcall.phone.reporting.transport import Server
 from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
 from hushcall.privacy.coins import ByteSource, os_entropy
-from hushcall.protocol.items import UNBUCKETED, WHOLE, bucket_of, item_of
+from hushcall.protocol.items import WHOLE
 from hushcall.protocol.round_document import ANNOUNCING, COLLECTING, RoundInfo
 from hushcall.report.mechanism import Mechanism
 
@@ -140,11 +141,10 @@ class _Visit:
             late = "" if info.state == "held" else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         limits = phone.limits
-        if info.plan != phone.plan.name:
-            return self._outcome(
-                "stopped", f"The server uses numbering plan {info.plan}, this phone {phone.plan.name}."
-            )
-        if info.mechanism not in UNBUCKETED and not limits.area_in_clear:
+        if why := self._foreign():
+            return self._outcome("stopped", why)
+        items = SCHEMES[info.mechanism].items
+        if items.bucketed and not limits.area_in_clear:
             return self._outcome("stopped", "The server wants area codes in the clear, and the owner does not.")
         if why := ledger.objection(phone.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
@@ -159,12 +159,21 @@ class _Visit:
         daily = limits.rounds_per_day == 1
         waiting = candidates.buffered(phone.store, now, window, seq, daily=daily)
         number, dummy = candidates.choose(waiting, phone.plan, phone.coins)
-        bucket = bucket_of(number, info.mechanism)
+        bucket = items.bucket(number)
         with phone.store.transaction():
             participation.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
             candidates.prune(phone.store, now, window)
             participation.blank_before(phone.store, now - window * DAY)
         return None
+
+    def _foreign(self) -> str:
+        """Why this phone and this round do not speak the same language; empty where they do."""
+        phone, info = self.phone, self.info
+        if info.mechanism not in SCHEMES:
+            return "The server asks for a kind of report that this phone does not know."
+        if info.plan != phone.plan.name:
+            return f"The server uses numbering plan {info.plan}, this phone {phone.plan.name}."
+        return ""
 
     def _announce(self, row: Row) -> Outcome | None:
         """Step 2."""
@@ -183,7 +192,7 @@ class _Visit:
             return self._outcome("waiting", f"Round {row.round}: announced, not collecting yet.", row.report_at)
         phone, info = self.phone, self.info
         try:
-            mechanism = info.mechanism_for(row.bucket)
+            mechanism = self._mechanism(row.bucket)
             if mechanism is None:
                 return self._skip(row, "its bucket is too small to be worth a budget; nothing was spent")
             if why := ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
@@ -196,9 +205,14 @@ class _Visit:
             return self._skip(row, f"the server's parameters do not hold ({error.field} must {error.rule})")
         # From here on the number is used: nothing that the server chose can fail any more.
         row = self._not_of_a_friend(row)
-        item = item_of(phone.plan.parse(row.number), row.mechanism, phone.plan)
+        item = SCHEMES[row.mechanism].items.item(phone.plan.parse(row.number), phone.plan)
         self._keep(row, mechanism, public, mechanism.privatise(item, public, phone.coins))
         return None
+
+    def _mechanism(self, bucket: int) -> Mechanism | None:
+        """What reports of this bucket go through, or None where it is skipped."""
+        plain = self.info.parameters_of(bucket)
+        return None if plain is None else from_plain(plain)
 
     def _not_of_a_friend(self, row: Row) -> Row:
         """The row, or one with a dummy of the announced bucket where its number has become known since.

@@ -12,11 +12,9 @@ from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
-from hushcall.mechanisms.parameters import from_plain
 from hushcall.privacy.exact import epsilon_value
 from hushcall.protocol.blocklist import iso, unix
-from hushcall.report.hashing import SEED_BYTES, derive
-from hushcall.report.mechanism import Mechanism
+from hushcall.protocol.seeds import SEED_BYTES, report_seed
 
 ANNOUNCING = "announcing"
 COLLECTING = "collecting"
@@ -80,11 +78,11 @@ class RoundInfo:
         """The public seed of the report for this ticket (32 hexadecimal digits)."""
         if not _TICKET.fullmatch(ticket):
             raise InvalidParameter("ticket", "be 32 hexadecimal digits", ticket)
-        return derive("report", self.seed, bytes.fromhex(ticket))
+        return report_seed(self.seed, bytes.fromhex(ticket))
 
-    def mechanism_for(self, bucket: int) -> Mechanism | None:
-        """What reports of this bucket go through, or None where the bucket is skipped."""
+    def parameters_of(self, bucket: int) -> Any:
+        """The mechanism that reports of this bucket go through, in plain values; None where the bucket is skipped."""
         decision = (self.buckets or {}).get(str(bucket))
         if not isinstance(decision, dict) or decision.get("runs") is not True:
             return None
-        return from_plain(decision.get("parameters", {}))
+        return decision.get("parameters", {})

@@ -17,7 +17,7 @@ from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
 from hushcall.mechanisms import parameters
 from hushcall.privacy.coins import os_entropy
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.server.db import schema
 from hushcall.server.pages.rendering import render, static_files
 from hushcall.server.serve import running

@@ -17,7 +17,7 @@ import hushcall
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.subspace import Subspace
 
 jinja2 = pytest.importorskip("jinja2", reason="jinja2 is not installed")

@@ -19,8 +19,9 @@ from sqlalchemy.engine import Connection
 
 from hushcall.errors import HushcallError
 from hushcall.mechanisms import parameters
+from hushcall.mechanisms.schemes import scheme_named
 from hushcall.numbers import NANP
-from hushcall.protocol.items import UNBUCKETED, WHOLE
+from hushcall.protocol.items import WHOLE
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 from hushcall.server.http.problems import Problem
@@ -253,4 +254,4 @@ def _ticket(asked: Announce, ticket: bytes, status: int) -> Answer:
 
 def _buckets(row: Any) -> Any:
     """What can be announced in this round."""
-    return {WHOLE} if json.loads(row.profile)["mechanism"] in UNBUCKETED else NANP.area_index
+    return NANP.area_index if scheme_named(json.loads(row.profile)["mechanism"]).bucketed else {WHOLE}

@@ -20,7 +20,6 @@ from hushcall.protocol.blocklist import iso
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.rounds.decoding import parts_of
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def progress(connection: Connection, rows: Iterable[Any]) -> list[Progress]:
                 reports=max(sealed, min(sealed + waiting, users)),
                 runs=running,
                 skipped=int(mine.all) - running if mine else 0,
-                parts=running * parts_of(profile.mechanism),
+                parts=running * profile.scheme.parts,
                 decoded=decoded.get(row.id, 0),
                 found=found.get(row.id, 0),
             )

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from hushcall.mechanisms import names
 from hushcall.protocol.blocklist import iso
 from hushcall.server.http import fast_path
 from hushcall.server.http.problems import Problem, refusals
@@ -30,12 +31,12 @@ _PHASE: dict[str, Any] = {
         "seed": "00" * 32,
         "plan": "nanp-2026",
         "window": 7,
-        "profile": {"name": "balanced", "mechanism": "subspace", "epsilon": 4.0, "tau": 10, "level": 0.001},
+        "profile": {"name": "balanced", "mechanism": names.SUBSPACE, "epsilon": 4.0, "tau": 10, "level": 0.001},
         "buckets": {
             "202": {
                 "runs": True,
                 "report_bytes": 3,
-                "parameters": {"mechanism": "subspace", "epsilon": 4.0, "bits": 5, "item_bits": 24},
+                "parameters": {"mechanism": names.SUBSPACE, "epsilon": 4.0, "bits": 5, "item_bits": 24},
             },
         },
     }
