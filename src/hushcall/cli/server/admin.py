@@ -62,13 +62,7 @@ def tokens(
 
       hushcall admin tokens
     """
-    import sqlalchemy as sa
-
-    from hushcall.server.db import schema
-
-    table = schema.admins.c
-    rows = service.store.rows(sa.select(table.id, table.scopes, table.note, table.made, table.revoked))
-    _table("Operators' tokens", rows, json)
+    _table("Operators' tokens", service.devices.admins(), json)
 
 
 @admin.command("invite")

@@ -1,8 +1,8 @@
 """What a phone remembers, in one SQLite file: calls, contacts, rounds and spends come in, and survive a power cut.
 
 Every commit is on the disk before it returns (``synchronous=FULL``). Tables belong to the modules that ask them:
-``callers``, ``contacts`` and ``reported`` to :mod:`unknown`, ``ledger`` to :mod:`ledger`, ``rounds`` to :mod:`diary`,
-``cursors`` to :mod:`following`; here are the file, its schema, transactions and settings.
+``callers``, ``contacts`` and ``reported`` to :mod:`candidates`, ``ledger`` to :mod:`ledger`, ``rounds`` to
+:mod:`participation`, ``cursors`` to :mod:`log_cursor`; here are the file, its schema, transactions and settings.
 
 >>> store = Store.in_memory()
 >>> store.put("server", "https://calls.example")
@@ -23,6 +23,8 @@ from hushcall.errors import InvalidData
 
 FILE = "phone.db"
 LISTS = "lists"
+SYNC_TROUBLE = "sync.trouble"
+"""The setting that says why the last list was not trusted; empty where it was."""
 BUSY_SECONDS = 10.0
 BLANK = "number = '', dummy = 0, bucket = 0, ticket = '', public = NULL, parameters = NULL, report = NULL"
 """What a finished row of ``rounds`` loses: all that could say who called. That the round was joined stays."""

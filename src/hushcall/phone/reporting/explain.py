@@ -15,7 +15,8 @@ from fractions import Fraction
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.parameters import from_plain
 from hushcall.numbers import NANP, Number, NumberingPlan
-from hushcall.phone.reporting.participation import Row
+from hushcall.phone.home.store import Store
+from hushcall.phone.reporting.participation import Row, latest
 from hushcall.privacy.coins import ONE, ByteSource
 from hushcall.privacy.exact import exp_below
 from hushcall.protocol.items import UNBUCKETED, item_of
@@ -45,6 +46,14 @@ class Sent:
             raise InvalidParameter("round", "have a report that was not forgotten", row.round)
         number, mechanism = plan.parse(row.number), from_plain(row.parameters)
         return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
+
+    @classmethod
+    def last(cls, store: Store, plan: NumberingPlan = NANP) -> Sent:
+        """The newest report of a phone."""
+        row = latest(store, reported=True)
+        if row is None:
+            raise InvalidParameter("report", "have been made first", "none yet")
+        return cls.from_row(row, plan)
 
     @property
     def item(self) -> int:

@@ -89,7 +89,7 @@ def blank_before(store: Store, moment: int) -> None:
     )
 
 
-def plan(
+def join(
     store: Store, server: str, info: RoundInfo, now: int, number: str, bucket: int, moments: Moments, *, dummy: bool
 ) -> None:
     """Join a round: what will be said in it, and when, is settled here."""

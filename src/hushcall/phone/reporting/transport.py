@@ -25,7 +25,7 @@ MOST_BYTES = 4 << 20
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 
 
-class Server(Protocol):
+class Transport(Protocol):
     """What a phone asks of a server. Errors are :class:`Refused` and :class:`Unreachable`."""
 
     @property
@@ -61,7 +61,7 @@ class _Answer:
     data: bytes
 
 
-class HttpServer:
+class HttpTransport:
     """A server behind a URL, by urllib3. Busy answers are tried again, as long as the server asks within reason."""
 
     def __init__(
