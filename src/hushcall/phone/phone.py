@@ -112,7 +112,7 @@ class Phone:
 
     @property
     def limits(self) -> Limits:
-        """What the owner allows."""
+        """What the owner allows, read anew each time: another process may have changed it."""
         return Limits.load(self.store)
 
     def ingest(self, calls: Iterable[Call]) -> candidates.Ingested:

@@ -160,7 +160,7 @@ class _Runs:
 
     @property
     def per_second(self) -> float:
-        """Requests."""
+        """Requests answered a second, by the wall clock of the load generator."""
         return len(self.latencies) / self.seconds
 
     def quantile(self, share: float) -> float:

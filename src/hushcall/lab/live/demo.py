@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How large the demo is."""
+    """How large the demo is; ``seed`` decides all its chance but tokens and keys."""
 
     phones: int = 2500
     days: int = 9

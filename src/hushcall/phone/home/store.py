@@ -104,7 +104,7 @@ class Store:
         return self.folder / LISTS
 
     def close(self) -> None:
-        """Let the file go."""
+        """Let the file go: whatever was committed is on the disk already."""
         self._connection.close()
 
     def run(self, statement: str, *values: Any) -> int:
@@ -146,12 +146,12 @@ class Store:
         self._execute("COMMIT", ())
 
     def get(self, name: str, default: str = "") -> str:
-        """A setting."""
+        """A setting as text; ``default`` where it was never put."""
         found = self.row("SELECT value FROM settings WHERE name = ?", name)
         return str(found[0]) if found else default
 
     def put(self, name: str, value: str) -> None:
-        """Change a setting."""
+        """Keep a setting: a commit of its own, unless a transaction is open."""
         self.run(
             "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
         )

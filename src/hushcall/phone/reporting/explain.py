@@ -91,7 +91,7 @@ class Explanation:
 
     @property
     def bound(self) -> float:
-        """e^ε."""
+        """e^ε, the most that one number may be likelier than another: the promise, as a float to print."""
         return math.exp(self.epsilon)
 
     @property

@@ -78,7 +78,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """One line of the books."""
+    """One line of the books: what a report cost, exactly, and by which clock it was made (the phone's)."""
 
     round: int
     at: int
@@ -89,7 +89,7 @@ class Spend:
 
 
 def spends(store: Store) -> list[Spend]:
-    """The books, oldest first."""
+    """The books, in the order in which they were written: a clock that was set back does not reorder them."""
     found = store.rows("SELECT round, at, epsilon, mechanism, what, server FROM ledger ORDER BY seq")
     return [Spend(row[0], row[1], Fraction(row[2]), *row[3:]) for row in found]
 

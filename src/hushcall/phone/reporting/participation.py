@@ -53,7 +53,7 @@ class Row:
 
 
 def find(store: Store, server: str, round_: int) -> Row | None:
-    """The row of a round."""
+    """The row of a round of a server; None where the phone has not joined it."""
     return _row(store.row(f"SELECT {_COLUMNS} FROM rounds WHERE server = ? AND round = ?", server, round_))  # noqa: S608
 
 

@@ -74,7 +74,7 @@ class LoadedList:
 
     @property
     def version(self) -> int:
-        """The list's version."""
+        """The version that the server signed: it only ever grows."""
         return int(self.header["version"])
 
     def expired(self, now: int) -> bool:
@@ -123,7 +123,7 @@ def read_state(folder: Path) -> dict[str, int]:
 
 
 class Action(StrEnum):
-    """What to do with a call."""
+    """What to do with a call; a warning is shown, and the call still rings."""
 
     ALLOW = "allow"
     WARN = "warn"
