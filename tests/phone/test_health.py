@@ -29,11 +29,11 @@ def phone(tmp_path: Path) -> Phone:
     return Phone(store, FakeServer(service), clock=lambda: NOW)
 
 
-def by_topic(phone: Phone | None) -> dict[str, Finding]:
+def by_topic(phone: Phone) -> dict[str, Finding]:
     return {finding.topic: finding for finding in examine(phone)}
 
 
-def wrong(phone: Phone | None) -> list[str]:
+def wrong(phone: Phone) -> list[str]:
     return [finding.topic for finding in examine(phone) if not finding.ok]
 
 

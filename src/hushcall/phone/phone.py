@@ -123,10 +123,10 @@ class Phone:
         """Take in one call, as it happens."""
         candidates.note(self.store, [(number, int(self.clock()) if at is None else at)])
 
-    def read_log(self, path: Path, format: str | None = None, zone: str | None = None) -> LogTaken:  # noqa: A002
-        """Take in what is new in a call log: any of ``hushcall.formats.calls``, recognised where none is named."""
+    def read_log(self, path: Path, name: str | None = None, zone: str | None = None) -> LogTaken:
+        """Take in what is new in a call log, of the format ``name`` or a recognised one; ``zone`` is remembered."""
         where = ingest.zone_of_logs(self.store, zone)
-        return ingest.take_log(self.store, path, self.plan, int(self.clock()), format, where)
+        return ingest.take_log(self.store, path, self.plan, int(self.clock()), name, where)
 
     def add_contacts(self, numbers: Iterable[str]) -> int:
         """Numbers that are never reported and always let through, in any notation; how many the plan knows."""

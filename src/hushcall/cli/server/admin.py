@@ -62,7 +62,13 @@ def tokens(
 
       hushcall admin tokens
     """
-    _table("Operators' tokens", service.devices.admins(), json)
+    import sqlalchemy as sa
+
+    from hushcall.server.db import schema
+
+    table = schema.admins.c
+    rows = service.store.rows(sa.select(table.id, table.scopes, table.note, table.made, table.revoked))
+    _table("Operators' tokens", rows, json)
 
 
 @admin.command("invite")

@@ -31,26 +31,21 @@ class LogTaken:
     first_problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContactsTaken:
-    """How many of the plan's numbers a file of contacts held, and how many entries could not be read."""
-
-    numbers: int
-    malformed: int
-
-
 def take_log(
     store: Store,
     path: Path,
     plan: NumberingPlan,
     now: int,
-    format: str | None = None,  # noqa: A002  (what everybody calls it)
+    name: str | None = None,
     zone: tzinfo = UTC,
     *,
     again: bool = False,
 ) -> LogTaken:
-    """Take in what a log holds beyond the phone's cursor; all of it where ``again``."""
-    result, cursor = log_cursor.read_new(store, path, format, zone, again=again)
+    """Take in what a log holds beyond the phone's cursor; all of it where ``again``.
+
+    ``name`` is the format's, by default recognised.
+    """
+    result, cursor = log_cursor.read_new(store, path, name, zone, again=again)
     counts = candidates.ingest(store, result.calls, plan, now)
     log_cursor.keep(store, path, cursor)
     return _taken(result, counts)
@@ -64,6 +59,14 @@ def take_bytes(
 
     result = read_calls(data, name, zone)
     return _taken(result, candidates.ingest(store, result.calls, plan, now))
+
+
+@dataclass(frozen=True, slots=True)
+class ContactsTaken:
+    """How many of the plan's numbers a file of contacts held, and how many entries could not be read."""
+
+    numbers: int
+    malformed: int
 
 
 def take_contacts(store: Store, path: Path, plan: NumberingPlan) -> ContactsTaken:

@@ -5,7 +5,6 @@ Tokens are shown once and stored hashed. A revoked device is refused from the ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -117,11 +116,6 @@ class Devices:
         if rows[0].revoked is not None:
             raise Problem("revoked")
         return Admin(rows[0].id, rows[0].note, frozenset(rows[0].scopes.split(",")))
-
-    def admins(self) -> Sequence[sa.Row[tuple[int, str, str, int, int | None]]]:
-        """Operators' tokens, revoked ones too: ids, scopes and notes, never the tokens (only hashes are kept)."""
-        table = schema.admins.c
-        return self.store.rows(sa.select(table.id, table.scopes, table.note, table.made, table.revoked))
 
     def has_admin(self) -> bool:
         """Whether anybody operates this server yet."""
