@@ -22,7 +22,7 @@ from hushcall.phone.home.store import FILE, Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits
-from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.server.db import schema
 from hushcall.server.serve import running
@@ -151,7 +151,7 @@ ZYGOTE = """
 import os, signal, sys, time
 from pathlib import Path
 import urllib3
-from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.phone.home.lock import locked
 from hushcall.phone.phone import Phone
 from hushcall.phone.home.store import Store
@@ -161,7 +161,7 @@ folder = Path(sys.argv[1])
 def report():
     store = Store.open(folder)
     with locked(folder, 5):
-        Phone(store, HttpServer(store.get("server"), store.get("token"))).report(hurry=True)
+        Phone(store, HttpTransport(store.get("server"), store.get("token"))).report(hurry=True)
 
 for line in sys.stdin:
     child = os.fork()
@@ -182,7 +182,7 @@ class Victim:
         self.folder = folder
         self.store = Store.open(folder)
         self.store.put("server", url)
-        self.store.put("token", HttpServer(url).enrol().token)
+        self.store.put("token", HttpTransport(url).enrol().token)
         Limits(window=Fraction(10**6), life=Fraction(10**6), rounds_per_day=10**6).save(self.store)
         self.killed, self.dice, self.typical = 0, random.Random(4), 20_000
         self.zygote = subprocess.Popen(
@@ -266,7 +266,7 @@ def test_the_real_server_counts_a_phone_once_however_often_it_is_killed(tmp_path
     service = open_service(settings)
     unbooked: list[int] = []
     with running(service) as url:
-        others = [HttpServer(url, HttpServer(url).enrol().token) for _ in range(COMPANY)]
+        others = [HttpTransport(url, HttpTransport(url).enrol().token) for _ in range(COMPANY)]
         victim = Victim(tmp_path / "phone", url)
         rounds = 0
         try:

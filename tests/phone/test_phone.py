@@ -173,7 +173,7 @@ def test_whole_number_rounds_announce_bucket_0(world: World) -> None:
 
 
 def test_a_lost_answer_is_retried_with_the_same_bytes(world: World) -> None:
-    server = world.phone.server
+    server = world.phone.transport
     assert isinstance(server, FakeServer)
     send, fails = server.send, [True, True]
 
@@ -241,7 +241,7 @@ def test_no_round_yet_is_no_error(world: World) -> None:
     def none() -> Any:
         raise Refused("no-round", 404, "none yet")
 
-    world.phone.server.current_round = none  # type: ignore[method-assign]
+    world.phone.transport.current_round = none  # type: ignore[method-assign]
     assert world.phone.report().action == "idle"
 
 

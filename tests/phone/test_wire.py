@@ -19,7 +19,7 @@ from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import schedule
-from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
 
@@ -99,7 +99,7 @@ def bytes_on_the_wire(
         send(connection, data)
 
     service.state = "announcing"
-    phone = Phone(Store.open(folder), HttpServer(url, HttpServer(url).enrol().token))
+    phone = Phone(Store.open(folder), HttpTransport(url, HttpTransport(url).enrol().token))
     phone.ingest(calls)
     with monkeypatch.context() as patched:
         patched.setattr(HTTPConnection, "send", counting)

@@ -104,7 +104,7 @@ def test_nine_days_of_two_thousand_phones(
             _same_as_the_phones_books(fleet, figures)
             synced = reader.sync()
             assert synced.version == day
-            read = Blocklist.from_bytes(reader.load().data)
+            read = Blocklist.from_bytes(reader.load().index.data)
             lists.append({entry.number: entry for entry in read.entries})
         rotten = operator.ask("GET", f"/v1/admin/numbers/{SCHOOL.number}")
         tokens = [token, *(phone.server._token for phone in fleet.phones[:50])]  # type: ignore[attr-defined]

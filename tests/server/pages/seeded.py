@@ -178,7 +178,7 @@ def published(seeded: Seeded) -> set[str]:
     """The numbers on the list that phones download."""
     found = Lists(seeded.service.store).newest()
     assert found is not None
-    return {entry.number for entry in found.entries(range(len(found)))}
+    return {entry.number for entry in found.index.entries(range(len(found)))}
 
 
 def queries(seeded: Seeded) -> list[str]:

@@ -32,7 +32,7 @@ def test_a_prefix_finds_all_that_begin_so(many: Seeded, asked: str, total: int) 
     assert found is not None
     result = search(found, asked)
     digits = re.sub(r"\D", "", asked).removeprefix("1")
-    expected = [line for line in found.lines if line.startswith(b'{"number":"+1' + digits.encode())]
+    expected = [line for line in found.index.data.splitlines() if line.startswith(b'{"number":"+1' + digits.encode())]
     assert result.total == len(expected) == total
     assert [entry.line().rstrip() for entry in result.entries] == expected[:50]
 

@@ -160,7 +160,7 @@ class _Runs:
 
     @property
     def per_second(self) -> float:
-        """Requests."""
+        """Requests answered a second, by the wall clock of the load generator."""
         return len(self.latencies) / self.seconds
 
     def quantile(self, share: float) -> float:
@@ -240,7 +240,7 @@ def _drive(port: int, requests: list[bytes], connections: int, rate: float, core
 @contextmanager
 def _process(arguments: list[str], port: int) -> Iterator[None]:
     """A server in a process of its own, ready when this begins and gone when it ends."""
-    process = subprocess.Popen([sys.executable, "-c", *arguments], stderr=subprocess.DEVNULL)  # noqa: S603
+    process = subprocess.Popen([sys.executable, "-c", *arguments], stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             try:

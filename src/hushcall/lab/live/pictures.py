@@ -23,7 +23,7 @@ PRIVATE = {"dashboard": "/", "list": "/list", "number": "/numbers/{number}", "sy
 
 
 def browser_path() -> str:
-    """The browser to look with."""
+    """The browser to look with: the first Chromium or Chrome on the path."""
     for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
         if found := shutil.which(name):
             return found
@@ -31,7 +31,7 @@ def browser_path() -> str:
 
 
 def main(folder: Path) -> None:
-    """Make them all."""
+    """Make them all, from one run of the demo: the pictures agree with each other."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
