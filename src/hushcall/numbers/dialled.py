@@ -1,8 +1,8 @@
 """What an owner dialled comes in, a bare number leaves: nobody whom the owner called may pass for a stranger.
 
 People put codes before a number that are no part of it: ``*67`` and ``#31#`` hide their own number, ``*82`` and
-``*31#`` show it, ``1167`` is ``*67`` on a rotary telephone, ``10-10-220`` or ``01033`` chooses a carrier. They also dial
-without the area code. A log keeps all that, and then shows the same person under another number when they call back.
+``*31#`` show it, ``1167`` is ``*67`` on a rotary telephone, ``10-10-220`` or ``01033`` chooses a carrier. They also
+dial without the area code. A log keeps all that, and shows the same person under another number when they call back.
 
 >>> without_codes("*67 202 555 0143"), without_codes("*31#+12025550143"), without_codes("*31*2025550143#")
 ('202 555 0143', '+12025550143', '2025550143')
@@ -29,7 +29,7 @@ def without_codes(text: str) -> str:
 
 
 def endings(text: str) -> Iterator[str]:
-    """What may be the number at the end of what was dialled: its digits without the first, the first two, …
+    """What may be the number at the end of what was dialled: its digits without the first, and so on.
 
     >>> list(endings("10-10-220 5550"))[:3]
     ['0102205550', '102205550', '02205550']

@@ -33,7 +33,7 @@ def test_the_stranger(source: str, target: str, came_in: bool, expected: tuple[s
     assert stranger(source, target, came_in) == expected
 
 
-def row(  # noqa: PLR0913 (the columns that matter)
+def row(
     source: str, target: str, context: str, channel: str, other: str, application: str, data: str, how: str = "ANSWERED"
 ) -> Call | None:
     """What Asterisk's line of these columns is read as."""

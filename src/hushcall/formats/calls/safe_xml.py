@@ -44,7 +44,7 @@ def records(title: str, data: bytes, root: str, record: str) -> Iterator[dict[st
 def _mended(data: bytes) -> bytes:
     """``data`` with character references as XML allows them.
 
-    Android's own writers put an emoji as the two halves that Java keeps of it (``&#55357;&#56836;``), which no XML parser
+    Android's own writers put an emoji as the two halves that Java keeps of it (``&#55357;&#56836;``), which no parser
     takes. What stands for no character at all becomes the replacement character: a name is not worth the file.
     """
     if is_utf_16(data):
