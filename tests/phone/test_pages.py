@@ -84,7 +84,7 @@ def test_units_are_well_formed_and_start_what_exists(unit: Path) -> None:
 
 def test_the_dialplan_asks_for_what_the_server_sets() -> None:
     dialplan = (ROOT / "examples" / "asterisk" / "extensions.conf").read_text(encoding="utf-8")
-    source = (ROOT / "src" / "hushcall" / "phone" / "agi.py").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "hushcall" / "phone" / "screening" / "agi.py").read_text(encoding="utf-8")
     for name in set(re.findall(r"HUSHCALL_[A-Z]+", dialplan)):
         assert f'"{name}"' in source
     assert "agi://127.0.0.1:4573" in dialplan

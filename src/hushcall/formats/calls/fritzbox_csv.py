@@ -30,20 +30,21 @@ def _split(data: bytes) -> Iterator[Row]:
     if header is None:
         raise InvalidData(f"{_TITLE} file", "have a header Typ;Datum;Name;Rufnummer;… on top", f"{len(data)} bytes")
     titles, *table = (_cells(line, header[1]) for line in text[at:])
-    named = titles[_NAME : _NAME + 1] == ["Name"]
+    named = len(titles) > _NAME and titles[_NAME].strip() == "Name"
     rows = [_fold(row, len(titles)) if named else [*row[:_NAME], "", *row[_NAME:]] for row in table]
     meaning = _meaning({row[0] for row in rows})
     yield from ((row, meaning) for row in rows)
 
 
 def _cells(line: str, separator: str) -> list[str]:
-    return [cell.strip() for cell in line.rstrip().removesuffix(separator).split(separator)]
+    kind, *rest = line.rstrip(" ").removesuffix(separator).split(separator)
+    return [kind.strip(), *rest]
 
 
 def _fold(row: list[str], width: int) -> list[str]:
     """The box quotes nothing, so a name with separators in it makes a row too wide."""
     surplus = max(0, len(row) - width)
-    return [*row[:_NAME], "; ".join(row[_NAME : _NAME + surplus + 1]), *row[_NAME + surplus + 1 :]]
+    return [*row[:_NAME], ";".join(row[_NAME : _NAME + surplus + 1]), *row[_NAME + surplus + 1 :]]
 
 
 def _meaning(codes: set[str]) -> dict[str, CallKind]:

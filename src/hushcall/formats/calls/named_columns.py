@@ -7,7 +7,6 @@ is refused. Dates with slashes are read only when a day after the 12th shows whe
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -71,6 +70,8 @@ class Columns:
 
 def columns_of(head: bytes) -> Columns | None:
     """How the header of such a file is understood."""
+    import csv  # only those who read tables pay for it
+
     for line in first_lines(head, 1):
         separator = max(",;\t", key=line.count)
         titles = next(csv.reader([line], delimiter=separator), [])[:_MOST_COLUMNS]
@@ -82,6 +83,8 @@ Row = tuple[dict[str, str], bool | None]
 
 
 def _split(data: bytes) -> Iterator[Row]:
+    import csv
+
     columns = columns_of(data)
     if columns is None or not columns.complete:
         understood = "nothing" if columns is None or not columns.places else str(columns)
@@ -144,6 +147,7 @@ def _sniff(head: bytes) -> bool:
 
 
 def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
+    import csv
     import io
 
     text = io.StringIO()
