@@ -156,6 +156,21 @@ def test_kamailio_statements_replace_ours_and_spare_the_operators() -> None:
         assert sorted(rows) == sorted([("1900", "0"), *((number[1:], "0") for number in numbers_of(made))])
 
 
+def test_kamailio_allows_what_goes_on_after_a_listed_number() -> None:
+    """The longest prefix wins there: nobody is blocked whose number only begins like a listed one."""
+    first = sample().entries[0]
+    listed = tuple(replace(first, number=number) for number in ("+12025550140", "+493012345", "+4930123457"))
+    rows = csv.DictReader(io.StringIO(WRITERS["kamailio-csv"].write(replace(sample(), entries=listed)).decode()))
+    table = {row["prefix"]: row["allowlist"] for row in rows}
+
+    def declined(digits: str) -> bool:
+        longest = max((prefix for prefix in table if digits.startswith(prefix)), key=len, default="")
+        return table.get(longest) == "0"
+
+    assert all(map(declined, ("12025550140", "493012345", "4930123457")))
+    assert not any(map(declined, ("4930123456", "493012345678", "49301234571", "12025550141")))
+
+
 def test_kamailio_statements_have_to_be_whole() -> None:
     data = WRITERS["kamailio"].write(big_list(501))
     lines = data.splitlines(keepends=True)
@@ -204,6 +219,17 @@ def test_ncid_expressions_match_their_number_with_and_without_the_1(presented: s
     matching = [expression for expression in expressions if re.search(expression, presented)]
     assert matching == ["^1?2025550143"]
     assert not [expression for expression in expressions if re.search(expression, "3012025550143")]
+
+
+@given(blocklists())
+def test_ncid_shows_remarks_whole(blocklist: Blocklist) -> None:
+    lines = WRITERS["ncid"].write(blocklist).decode().splitlines()
+    assert all(len(line.split(" #= ")[1]) <= 50 for line in lines)
+
+
+def test_a_fritzbox_knows_the_types_of_all_numbers() -> None:
+    book: Element = fromstring(WRITERS["fritzbox"].write(sample()))
+    assert {number.get("type") for number in book.iter("number")} <= {"home", "work", "mobile", "fax_work"}
 
 
 def test_contacts_hold_nine_numbers_at_most_and_cards_are_those_of_the_file() -> None:
