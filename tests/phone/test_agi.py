@@ -30,7 +30,7 @@ NOW = int(time.time())
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    put_list(tmp_path, NOW, NOW + 5000)
+    put_list(tmp_path, NOW, NOW + 86_400)
     return Store.open(tmp_path)
 
 
@@ -102,7 +102,7 @@ def test_contacts_pass_and_a_gentle_policy_only_warns(store: Store) -> None:
 def test_a_newer_list_and_new_contacts_are_taken_over(store: Store, tmp_path: Path) -> None:
     screen = Screen(store)
     assert screen.verdict("+12035000000", NOW).action == "allow"
-    put_list(tmp_path, NOW, NOW + 5000, extra=1)
+    put_list(tmp_path, NOW, NOW + 86_400, extra=1)
     candidates.add_contacts(store, [BLOCKED], NANP)
     screen.refresh()
     assert screen.verdict("+12035000000", NOW).action == "block"
@@ -117,7 +117,7 @@ def test_a_damaged_list_is_no_list_but_never_replaces_a_good_one(store: Store, t
     assert screen.verdict(BLOCKED, NOW).action == "block"
     late = Screen(store)
     assert (late.verdict(BLOCKED, NOW).action, late.verdict(BLOCKED, NOW).why) == ("allow", "the list is damaged")
-    put_list(tmp_path, NOW, NOW + 5000)
+    put_list(tmp_path, NOW, NOW + 86_400)
     late.refresh()
     assert late.verdict(BLOCKED, NOW).action == "block"
 
@@ -254,7 +254,7 @@ async def rate(port: int, callers: list[str], lines: int = 20) -> float:
 
 def test_the_command_answers_a_thousand_calls_a_second_and_notes_every_caller(tmp_path: Path) -> None:
     """Measured above 1 000 on two idle cores, one of them the client's; a busy machine is given a factor of two."""
-    put_list(tmp_path, NOW, NOW + 5000, extra=50_000)
+    put_list(tmp_path, NOW, NOW + 86_400, extra=50_000)
     Store.open(tmp_path).close()
     callers = [str(NANP.number(203, 9_550_000 + i)) for i in range(1000)]
     with command(tmp_path) as (port, process):
