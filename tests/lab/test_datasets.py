@@ -168,7 +168,11 @@ def test_a_folder_is_read_in_order_and_foreign_files_are_passed_over(tmp_path: P
         ("a.csv", b"date,number\n2020-02-17,2025550143\n", "Company_Phone_Number and Created_Date"),
         ("a.csv", bytes(range(256)) * 64, "got 'binary data'"),
         ("a.csv", random.Random(1).randbytes(9000), "must"),
-        ("a.csv.gz", gzip.compress(b"date,caller\n2020-02-17,2025550143\n" * 99, mtime=0)[:-12], "be a whole gzip file"),
+        (
+            "a.csv.gz",
+            gzip.compress(b"date,caller\n2020-02-17,2025550143\n" * 99, mtime=0)[:-12],
+            "be a whole gzip file",
+        ),
         ("a.csv.gz", b"\x1f\x8b" + bytes(99), "be a whole gzip file"),
         ("a.parquet", b"PAR1" + bytes(99), "be a whole Parquet file"),
         ("a.csv", b"date,caller\n", "at least one call with a date and a valid number, got 'no rows'"),

@@ -115,9 +115,7 @@ class Handset:
         return self.client.put(f"/v1/rounds/{number}/reports/{ticket}", content=body, headers=bearer(self.token))
 
 
-def honest_report(
-    current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource | None = None
-) -> bytes:
+def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource | None = None) -> bytes:
     """What an honest phone sends about a caller, given the round's document. Its coins follow from its ticket."""
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])

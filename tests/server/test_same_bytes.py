@@ -77,7 +77,7 @@ def _workers(settings: Settings, folder: Path) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
 
 
 def _run(folder: Path, url: str, workers: int, order: int) -> dict[str, bytes]:
@@ -149,8 +149,7 @@ def once_in_order(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return _run(tmp_path_factory.mktemp("same") / "first", "", 1, 0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_any_order_twice_either_database_any_workers(
     once_in_order: dict[str, bytes], database: str, workers: int, tmp_path: Path
 ) -> None:

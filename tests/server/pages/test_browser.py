@@ -188,7 +188,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
 
 def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visit) -> None:
     def downloaded() -> str:
-        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl").text
+        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl", timeout=60).text
 
     page = visit.log_in()
     assert LISTED in downloaded()
