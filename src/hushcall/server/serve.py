@@ -103,7 +103,7 @@ def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:
 
 @contextmanager
 def running(service: Service, listener: socket.socket | None = None, *, scheduler: bool = False) -> Iterator[str]:
-    """The service in a thread of this process, for tests and the demo, on a free port by default; yields its address."""
+    """The service in a thread of this process, for tests and the demo; its address. By default on a free port."""
     listener = listener or bound("127.0.0.1", 0)
     host, port = listener.getsockname()[:2]
     config = uvicorn.Config(make_app(service, scheduler), log_config=None, access_log=False, server_header=False)
