@@ -26,7 +26,7 @@ def browser_path() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
         if found := shutil.which(name):
             return found
-    raise InvalidParameter("browser", "be installed: chromium, or Google's Chrome", "none found")
+    raise InvalidParameter("browser", "be installed (apt install chromium, or Google's Chrome)", "none")
 
 
 def main(folder: Path) -> None:
