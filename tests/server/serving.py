@@ -7,6 +7,7 @@ phones report. Nothing here waits.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ import sqlalchemy as sa
 from hushcall.mechanisms import parameters
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
-from hushcall.privacy.coins import ByteSource, os_entropy, seeded
+from hushcall.privacy.coins import ByteSource, seeded
 from hushcall.protocol.seeds import derive
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
@@ -57,6 +58,17 @@ def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Set
         intake={"per_device": 10_000, "linger_ms": 0, **sections.pop("intake", {})},  # type: ignore[arg-type]
         **sections,  # type: ignore[arg-type]
     )
+
+
+def shared_coins(seed: str) -> ByteSource:
+    """Coins that follow from ``seed``, for a service whose threads draw from them: no two draw the same."""
+    coins, lock = seeded(seed.encode()), threading.Lock()
+
+    def draw(count: int) -> bytes:
+        with lock:
+            return coins(count)
+
+    return draw
 
 
 def operator_token(service: Service, *scopes: str) -> str:
@@ -103,12 +115,14 @@ class Handset:
         return self.client.put(f"/v1/rounds/{number}/reports/{ticket}", content=body, headers=bearer(self.token))
 
 
-def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource = os_entropy) -> bytes:
-    """What an honest phone sends about a caller, given the round's document."""
+def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource | None = None) -> bytes:
+    """What an honest phone sends about a caller, given the round's document. Its coins follow from its ticket."""
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
     public = derive("report", bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
-    return mechanism.privatise(SCHEMES[current["profile"]["mechanism"]].items.item(parsed, NANP), public, coins)
+    return mechanism.privatise(
+        SCHEMES[current["profile"]["mechanism"]].items.item(parsed, NANP), public, coins or seeded(public)
+    )
 
 
 @dataclass

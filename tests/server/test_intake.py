@@ -140,7 +140,7 @@ def at_once(calls: Sequence[Callable[[], list[Answer | Problem]]]) -> list[list[
     together = threading.Barrier(len(calls))
 
     def run(call: Callable[[], list[Answer | Problem]]) -> list[Answer | Problem]:
-        together.wait(20)
+        together.wait(60)
         return call()
 
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -187,7 +187,7 @@ def race(
         return [answer for at in range(0, len(asked), batch) for answer in intake.accept(asked[at : at + batch])]
 
     def move_on() -> list[Answer | Problem]:
-        assert begun.wait(20)
+        assert begun.wait(60)
         step()
         return []
 

@@ -44,7 +44,7 @@ class Service:
     _pool: ProcessPoolExecutor | None = None
 
     def __post_init__(self) -> None:
-        self.devices = Devices(self.store, self.coins)
+        self.devices = Devices(self.store, self.coins, self.coins)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.rounds = Rounds(
             self.store, self.settings, self.publisher.publish, self.coins, self.pool, self.renew_lease, log

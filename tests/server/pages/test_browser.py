@@ -16,7 +16,7 @@ from tests.server.pages.contrast import contrast, schemes
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
 from hushcall.mechanisms import parameters
-from hushcall.privacy.coins import os_entropy
+from hushcall.privacy.coins import seeded as seeded_coins
 from hushcall.protocol.seeds import derive
 from hushcall.server.db import schema
 from hushcall.server.pages.rendering import render, static_files
@@ -180,7 +180,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
     mechanism: Any = parameters.from_plain(json.loads(bucket.parameters))
     rows = []
     for ticket in tickets:
-        body = mechanism.privatise(suffix, derive("report", bytes(round_.seed), ticket), os_entropy)
+        body = mechanism.privatise(suffix, derive("report", bytes(round_.seed), ticket), seeded_coins(ticket))
         rows.append({"ticket": ticket, "round": round_.id, "bucket": bucket.bucket, "body": body})
     with service.store.write("report") as connection:
         connection.execute(sa.insert(schema.reports), rows)
@@ -188,7 +188,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
 
 def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visit) -> None:
     def downloaded() -> str:
-        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl").text
+        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl", timeout=60).text
 
     page = visit.log_in()
     assert LISTED in downloaded()
