@@ -20,7 +20,7 @@ from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy, seeded
 from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
@@ -107,7 +107,7 @@ def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coin
     """What an honest phone sends about a caller, given the round's document."""
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
-    public = derive("report", bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
+    public = report_seed(bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
     return mechanism.privatise(item_of(parsed, current["profile"]["mechanism"], NANP), public, coins)
 
 
@@ -147,7 +147,7 @@ class Village:
             parsed = NANP.parse(caller)
             if parsed.area in plain:
                 mechanism = parameters.from_plain(json.loads(plain[parsed.area]))
-                public = derive("report", bytes(row.seed), ticket)
+                public = report_seed(bytes(row.seed), ticket)
                 body = mechanism.privatise(parsed.suffix, public, self.coins)
                 uploads.append(Upload(token_hash(token), int(row.id), ticket, body))
         return Intake(self.service.store, "village").accept(uploads)

@@ -23,7 +23,7 @@ from hushcall.lab.bench.load import drive
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP, Number
 from hushcall.privacy.coins import seeded
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.intake.intake import ticket_for
 from hushcall.server.rounds.decoding import opened_buckets
 from hushcall.server.serve import free_port
@@ -133,7 +133,7 @@ def _round(
     uploads = []
     for (device, token), caller in zip(devices, callers, strict=True):
         ticket = ticket_for(bytes(row.secret), device)
-        public, coins = derive("report", bytes(row.seed), ticket), seeded(b"phone %d %d" % (device, number))
+        public, coins = report_seed(bytes(row.seed), ticket), seeded(b"phone %d %d" % (device, number))
         body = mechanisms[caller.area].privatise(caller.suffix, public, coins)
         uploads.append(_put("PUT", f"/v1/rounds/{number}/reports/{ticket.hex()}", token, body))
     send(uploads)

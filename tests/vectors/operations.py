@@ -15,9 +15,10 @@ from hushcall.privacy.coins import read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
 from hushcall.protocol.items import bucket_of, item_of
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.seeds import derive
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
-from hushcall.report.hashing import MultiplyShift, derive
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.original_histogram import OriginalHistogram, row_sign
 from hushcall.report.prefix_extending import PrefixExtending

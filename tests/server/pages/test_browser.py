@@ -17,7 +17,7 @@ from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
 from hushcall.mechanisms import parameters
 from hushcall.privacy.coins import os_entropy
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.db import schema
 from hushcall.server.pages.rendering import render, static_files
 from hushcall.server.serve import running
@@ -180,7 +180,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
     mechanism: Any = parameters.from_plain(json.loads(bucket.parameters))
     rows = []
     for ticket in tickets:
-        body = mechanism.privatise(suffix, derive("report", bytes(round_.seed), ticket), os_entropy)
+        body = mechanism.privatise(suffix, report_seed(bytes(round_.seed), ticket), os_entropy)
         rows.append({"ticket": ticket, "round": round_.id, "bucket": bucket.bucket, "body": body})
     with service.store.write("report") as connection:
         connection.execute(sa.insert(schema.reports), rows)

@@ -30,7 +30,7 @@ from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.sessions import COOKIE, Sessions, secret_of
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
@@ -188,7 +188,7 @@ def _prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
     seed, coins, uploads = bytes.fromhex(shown["seed"]), seeded(b"bench"), []
     for (_, token), (bucket, ticket) in zip(devices, tickets, strict=True):
         mechanism = parameters.from_plain(shown["buckets"][str(bucket)]["parameters"])
-        body = mechanism.privatise(5_550_143, derive("report", seed, bytes.fromhex(ticket)), coins)
+        body = mechanism.privatise(5_550_143, report_seed(seed, bytes.fromhex(ticket)), coins)
         head = (
             f"PUT /v1/rounds/{number}/reports/{ticket} HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {token}\r\n"
             f"content-type: application/octet-stream\r\ncontent-length: {len(body)}\r\n\r\n"

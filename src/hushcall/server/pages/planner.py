@@ -113,7 +113,7 @@ def row_of(wish: Wish) -> Row:
     from hushcall.learn.subspace import SubspaceLearner
     from hushcall.learn.whole_number import WholeNumberLearner
     from hushcall.numbers import NANP
-    from hushcall.report.hashing import SEED_BYTES
+    from hushcall.protocol.seeds import SEED_BYTES
 
     base = PROFILES["balanced" if wish.mechanism == "subspace" else "balanced-whole"]
     profile = replace(base, epsilon=wish.epsilon, tau=wish.tau)

@@ -23,7 +23,7 @@ from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile
 from hushcall.protocol.items import number_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 
@@ -106,7 +106,7 @@ def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes,
     while rows := store.rows(query.where(table.ticket > last).order_by(table.ticket).limit(CHUNK)):
         for row in rows:
             ticket, body = bytes(row.ticket), bytes(row.body)
-            yield hashlib.sha256(ticket + body).digest(), (derive("report", seed, ticket), body)
+            yield hashlib.sha256(ticket + body).digest(), (report_seed(seed, ticket), body)
         last = bytes(rows[-1].ticket)
 
 

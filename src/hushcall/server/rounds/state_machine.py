@@ -27,7 +27,7 @@ from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.profiles import Profile
-from hushcall.report.hashing import SEED_BYTES, derive
+from hushcall.protocol.seeds import SEED_BYTES, bucket_seed
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 from hushcall.server.rounds import decoding
@@ -149,7 +149,7 @@ class Rounds:
         sizes = {r.bucket: r.users for r in connection.execute(counts.group_by(table.bucket).order_by(table.bucket))}
         planned = []
         for bucket, users in sizes.items():
-            seed = derive("bucket", bytes(row.seed), bucket.to_bytes(4, "big"))
+            seed = bucket_seed(bytes(row.seed), bucket)
             learner = open_bucket(profile, NANP, users, seed, buckets=len(sizes))
             plain = json.dumps(parameters.to_plain(learner.mechanism)) if learner else None
             planned.append(

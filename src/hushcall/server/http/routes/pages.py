@@ -15,8 +15,9 @@ from starlette.responses import RedirectResponse, Response
 
 from hushcall.errors import InvalidNumber
 from hushcall.numbers import NANP
+from hushcall.protocol.problems import PROBLEMS
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
-from hushcall.server.http.problems import PROBLEMS, Problem
+from hushcall.server.http.problems import Problem
 from hushcall.server.http.routes.phones import RateLimit, RoundId, service_of
 from hushcall.server.pages import charts, found
 from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
