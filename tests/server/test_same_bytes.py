@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.server.serving import START, Clock, settings_for
+from tests.server.serving import START, Clock, newest, settings_for
 
 from hushcall.lab.bench.load import drive
 from hushcall.mechanisms import parameters
@@ -119,7 +119,7 @@ def _round(
 
     clock.now = START + (number - 1) * 1000
     assert service.rounds.open(service.now) == number
-    row = service.rounds.newest()
+    row = newest(service)
     callers = [_caller(phone, number) for phone in range(PHONES)]
     send(
         [
@@ -128,7 +128,7 @@ def _round(
         ]
     )
     clock.now = row.collects
-    service.rounds.decide(number, service.now)
+    service.rounds.start_collecting(number, service.now)
     mechanisms = {one.bucket: parameters.from_plain(one.mechanism) for one in opened_buckets(service.store, number)}
     uploads = []
     for (device, token), caller in zip(devices, callers, strict=True):

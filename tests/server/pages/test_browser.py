@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from tests.server.pages.contrast import contrast, schemes
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
+from tests.server.serving import newest
 
 from hushcall.mechanisms import parameters
 from hushcall.privacy.coins import os_entropy
@@ -175,7 +176,7 @@ def test_a_whole_round_is_seen_live_without_a_reload(visit: Visit) -> None:
 
 def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
     """Every phone reports the same caller."""
-    round_ = service.rounds.newest()
+    round_ = newest(service)
     bucket = service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == round_.id))[0]
     mechanism: Any = parameters.from_plain(json.loads(bucket.parameters))
     rows = []
@@ -233,7 +234,7 @@ def test_a_form_that_lost_its_token_is_refused(visit: Visit) -> None:
     page.evaluate("for (const node of document.querySelectorAll('[name=csrf]')) node.remove()")
     page.click("text=Hold it")
     playwright.expect(page.locator("main")).to_contain_text("did not come from a page of your session")
-    assert visit.seeded.service.rounds.newest().state == "collecting"
+    assert newest(visit.seeded.service).state == "collecting"
     visit.forgive(403)
 
 
@@ -254,7 +255,7 @@ def test_another_site_cannot_send_a_form_with_the_session(visit: Visit, tmp_path
         )
         stranger.goto(elsewhere)
         playwright.expect(stranger.locator("main")).to_contain_text("did not come from a page of your session")
-    assert visit.seeded.service.rounds.newest().state == "collecting"
+    assert newest(visit.seeded.service).state == "collecting"
 
 
 def test_the_planner_answers_while_one_types(visit: Visit) -> None:

@@ -6,23 +6,21 @@ codes, the window. The operator's own lookup is not asked again: it may be slow,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.errors import HushcallError
-from hushcall.numbers import NANP
 from hushcall.protocol.blocklist import Entry
+from hushcall.protocol.states import HAS_FINDINGS, PUBLISHED
 from hushcall.server.db import schema
+from hushcall.server.db.rows import AllowedRow, AppealRow, HitterRow, buckets_of, newest_round, typed
 from hushcall.server.db.store import Store
 from hushcall.server.pages.listed import PublishedList
-from hushcall.server.publishing import exclusions
-from hushcall.server.settings import ListSettings
-
-_DECODED = ("decoded", "published")
+from hushcall.server.publishing import appeals
+from hushcall.server.publishing.exclusions import Exclusions, exclusions
+from hushcall.server.service import Service
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Hitter:
 
 
 @dataclass(frozen=True)
-class Found:
+class Findings:
     """A page of what a round found, the largest first."""
 
     round: int
@@ -62,105 +60,78 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Keep:
-    """What keeps numbers off the list, as far as it is asked here."""
+class Verdicts:
+    """Why each number is listed, or is not: what is published, and what keeps numbers off today."""
 
-    appealed: frozenset[str]
-    allowed: frozenset[str]
-    in_file: frozenset[str]
-    file_problem: str = ""
-    has_lookup: bool = False
+    published: PublishedList | None
+    rule: Exclusions
+    has_lookup: bool
 
-    def verdict(self, number: str, entry: Entry | None, *, published: bool, in_window: bool) -> str:
-        """Why a number is listed, or why it is not."""
+    def words(self, number: str, seen: int | None, *, published: bool) -> str:
+        """In a few words. ``seen`` is the newest round that found it, ``published`` whether one that did is."""
         reasons = (
-            (entry is not None, "listed"),
-            (number in self.appealed, "off: appealed"),
-            (number in self.allowed, "off: on the allowlist"),
-            (number in self.in_file, "off: in the allow file"),
-            (exclusions.is_protected(NANP.parse(number)), "off: emergency or service code"),
+            (self.entry(number) is not None, "listed"),
+            (bool(why := self.rule.why_not(number)), f"off: {why}"),
             (not published, "not yet: its round is not published"),
-            (not in_window, "off: not seen within the window"),
+            (not self._in_window(seen), "off: not seen within the window"),
             (self.has_lookup, "off: by your lookup command"),
         )
         return next((words for holds, words in reasons if holds), "off: not in the published version")
 
+    def entry(self, number: str) -> Entry | None:
+        """The published entry of a number."""
+        return self.published.find(number) if self.published else None
 
-def buckets(store: Store, number: int | None = None) -> tuple[int, tuple[Bucket, ...]]:
+    def _in_window(self, seen: int | None) -> bool:
+        if seen is None:
+            return False
+        return self.published is None or seen > self.published.round - self.published.terms.window
+
+
+def verdicts(connection: Connection, service: Service, published: PublishedList | None) -> Verdicts:
+    """What the tables and the allow file say now."""
+    settings = service.settings.list
+    return Verdicts(published, exclusions(connection, settings, service.plan), bool(settings.allow_command))
+
+
+def buckets(store: Store, round_id: int | None = None) -> tuple[int, tuple[Bucket, ...]]:
     """The buckets of a round; by default of the newest that was decided. Round 0: none was yet."""
     with store.read() as connection:
-        if number is None:
-            number = connection.execute(sa.select(sa.func.max(schema.buckets.c.round))).scalar() or 0
-        table, rows = schema.buckets.c, schema.hitters.c
-        query = sa.select(rows.bucket, sa.func.count()).where(rows.round == number).group_by(rows.bucket)
-        found = {row[0]: int(row[1]) for row in connection.execute(query)}
-        made = sa.select(table.bucket, table.users, table.runs).where(table.round == number).order_by(table.bucket)
-        all_found = sum(found.values())
-        return number, tuple(
-            Bucket(r.bucket, r.users, r.runs, found.get(r.bucket, 0) if r.bucket else all_found)
-            for r in connection.execute(made)
+        if round_id is None:
+            round_id = connection.execute(sa.select(sa.func.max(schema.buckets.c.round))).scalar() or 0
+        rows = schema.hitters.c
+        query = sa.select(rows.bucket, sa.func.count()).where(rows.round == round_id).group_by(rows.bucket)
+        counts = {row[0]: int(row[1]) for row in connection.execute(query)}
+        return round_id, tuple(
+            Bucket(one.bucket, one.users, one.runs, counts.get(one.bucket, 0) if one.bucket else sum(counts.values()))
+            for one in buckets_of(connection, round_id)
         )
 
 
 def hitters(
-    store: Store,
-    settings: ListSettings,
-    published: PublishedList | None,
-    number: int | None = None,
-    page: int = 1,
-    most: int = 15,
-) -> Found | None:
+    service: Service, published: PublishedList | None, round_id: int | None = None, page: int = 1, most: int = 15
+) -> Findings | None:
     """What a round found; by default the newest that is decoded. None: there is no such round."""
     table, rows = schema.rounds.c, schema.hitters.c
-    with store.read() as connection:
-        done = table.state.in_(_DECODED) | table.held_from.in_(_DECODED)
-        query = sa.select(table.id, table.state).order_by(table.id.desc()).limit(1)
-        row = connection.execute(query.where(done if number is None else table.id == number)).first()
+    with service.store.read() as connection:
+        done = table.state.in_(sorted(HAS_FINDINGS)) | table.held_from.in_(sorted(HAS_FINDINGS))
+        row = newest_round(connection, done if round_id is None else table.id == round_id)
         if row is None:
             return None
         total = int(connection.execute(sa.select(sa.func.count()).where(rows.round == row.id)).scalar_one())
         pages = max(-(-total // most), 1)
         page = min(max(page, 1), pages)
-        shown = connection.execute(
-            sa.select(schema.hitters)
-            .where(rows.round == row.id)
-            .order_by(rows.estimate.desc(), rows.number)
-            .limit(most)
-            .offset((page - 1) * most)
-        ).all()
-        numbers = [each.number for each in shown]
-        days = _days(connection, numbers)
-        keep = keeping(connection, settings, numbers)
-    in_window = published is None or row.id > published.round - published.terms.window
+        query = sa.select(schema.hitters).where(rows.round == row.id).order_by(rows.estimate.desc(), rows.number)
+        shown = typed(HitterRow, connection.execute(query.limit(most).offset((page - 1) * most)))
+        days = _days(connection, [each.number for each in shown])
+        judge = verdicts(connection, service, published)
     made = []
     for each in shown:
-        entry = published.find(each.number) if published else None
-        words = keep.verdict(each.number, entry, published=row.state == "published", in_window=in_window)
+        words = judge.words(each.number, row.id, published=row.state == PUBLISHED)
+        listed = judge.entry(each.number) is not None
         values = (each.estimate, each.low, each.high, each.p_value)
-        made.append(Hitter(each.number, each.bucket, *values, days.get(each.number, 1), entry is not None, words))
-    return Found(row.id, tuple(made), total, page, pages)
-
-
-def keeping(connection: Connection, settings: ListSettings, numbers: Collection[str]) -> Keep:
-    """What keeps some of these numbers off the list."""
-    wanted = list(numbers)
-    appealed = sa.select(schema.appeals.c.number).where(
-        schema.appeals.c.closed.is_(None), schema.appeals.c.number.in_(wanted)
-    )
-    allowed = sa.select(schema.allowed.c.number).where(schema.allowed.c.number.in_(wanted))
-    in_file, problem = frozenset[str](), ""
-    if settings.allow_file is not None:
-        try:
-            in_file = exclusions.read_allow_file(settings.allow_file)
-        except HushcallError:
-            problem = "the allow file cannot be read"
-    return Keep(
-        frozenset(connection.execute(appealed).scalars()),
-        frozenset(connection.execute(allowed).scalars()),
-        in_file,
-        problem,
-        bool(settings.allow_command),
-    )
+        made.append(Hitter(each.number, each.bucket, *values, days.get(each.number, 1), listed, words))
+    return Findings(row.id, tuple(made), total, page, pages)
 
 
 def _days(connection: Connection, numbers: list[str]) -> Mapping[str, int]:
@@ -170,44 +141,55 @@ def _days(connection: Connection, numbers: list[str]) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """One round that found a number."""
+
+    round: int
+    opens: int
+    state: str
+    estimate: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
 class Story:
     """All that is known about one number."""
 
     number: str
     entry: Entry | None
     verdict: str
-    seen: tuple[Any, ...]  # round, opens, state, estimate, low, high, p_value; newest first
-    appeals: tuple[Any, ...]
-    allowed: Any | None
+    seen: tuple[Seen, ...]  # newest first
+    appeals: tuple[AppealRow, ...]
+    allowed: AllowedRow | None
 
     @property
-    def open_appeal(self) -> Any | None:
+    def open_appeal(self) -> AppealRow | None:
         """The appeal that keeps it off the list now."""
         return next((one for one in self.appeals if one.closed is None), None)
 
 
-def story(store: Store, settings: ListSettings, published: PublishedList | None, number: str) -> Story:
+def story(service: Service, published: PublishedList | None, number: str) -> Story:
     """The history of a number of the plan."""
     rows, table = schema.hitters.c, schema.rounds.c
-    with store.read() as connection:
-        seen = connection.execute(
-            sa.select(rows.round, table.opens, table.state, rows.estimate, rows.low, rows.high, rows.p_value)
-            .join(schema.rounds)
-            .where(rows.number == number)
-            .order_by(rows.round.desc())
-        ).all()
-        log = schema.appeals
-        appeals = connection.execute(sa.select(log).where(log.c.number == number).order_by(log.c.id.desc())).all()
-        allowed = connection.execute(sa.select(schema.allowed).where(schema.allowed.c.number == number)).first()
-        keep = keeping(connection, settings, [number])
-    entry = published.find(number) if published else None
-    if entry is None and not seen and not appeals and allowed is None and number not in keep.in_file:
-        verdict = "never found by any round"
-    else:
-        newest = seen[0] if seen else None
-        in_window = newest is not None and (
-            published is None or newest.round > published.round - published.terms.window
+    with service.store.read() as connection:
+        seen = typed(
+            Seen,
+            connection.execute(
+                sa.select(rows.round, table.opens, table.state, rows.estimate, rows.low, rows.high, rows.p_value)
+                .join(schema.rounds)
+                .where(rows.number == number)
+                .order_by(rows.round.desc())
+            ),
         )
-        was_published = any(one.state == "published" for one in seen) or not seen
-        verdict = keep.verdict(number, entry, published=was_published, in_window=in_window)
-    return Story(number, entry, verdict, tuple(seen), tuple(appeals), allowed)
+        judge = verdicts(connection, service, published)
+    log = appeals.appeals(service.store, number)
+    allowed = next(iter(appeals.allowlist(service.store, number)), None)
+    entry = judge.entry(number)
+    if entry is None and not seen and not log and allowed is None and number not in judge.rule.in_file:
+        words = "never found by any round"
+    else:
+        was_published = any(one.state == PUBLISHED for one in seen) or not seen
+        words = judge.words(number, seen[0].round if seen else None, published=was_published)
+    return Story(number, entry, words, tuple(seen), tuple(log), allowed)
