@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.server.serving import SPAM, Clock, Village, serving, settings_for
+from tests.server.serving import SPAM, Clock, Village, newest, serving, settings_for
 
 import hushcall
 from hushcall.server.service import open_service
@@ -83,7 +83,7 @@ def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
         """Half a day passes, and the other phones do their part."""
         if state == "collecting":
             village.announce([SPAM] * OTHERS)
-        clock.now = {"collecting": service.rounds.newest().collects, "published": service.rounds.newest().closes}[state]
+        clock.now = {"collecting": newest(service).collects, "published": newest(service).closes}[state]
         service.rounds.advance(service.now)
         if state == "collecting":
             village.report([SPAM] * OTHERS)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
-from hushcall.protocol.seeds import SEED_BYTES, TICKET_BYTES, bucket_seed, report_seed
+from hushcall.protocol.seeds import SEED_BYTES, bucket_seed, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.report.mechanism import report_bytes
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.server.serving import Clock, Village, settings_for
+from tests.server.serving import Clock, Village, newest, settings_for
 
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
@@ -40,7 +40,7 @@ def play(folder: Path, reports: int, buckets: int) -> dict[str, Any]:
     settings = settings_for(folder, round={"profile": "balanced", "decoders": 2}, list={"exports": ["all"]})
     service = open_service(settings, seeded(b"big"), clock)
     number = Village(service, clock, seeded(b"phones")).to("collecting", callers_of(reports, buckets))
-    clock.now = service.rounds.newest().closes
+    clock.now = newest(service).closes
     started = time.monotonic()
     service.rounds.advance(service.now)
     seconds = time.monotonic() - started

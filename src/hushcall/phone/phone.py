@@ -42,17 +42,14 @@ from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.protocol.items import WHOLE
-from hushcall.protocol.round_document import ANNOUNCING, COLLECTING, RoundInfo
+from hushcall.protocol.problems import is_final
+from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD
 from hushcall.report.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from hushcall.phone.screening.list_sync import SyncResult
 
-GIVE_UP = frozenset(
-    {"wrong-phase", "unknown-round", "future-round", "unknown-ticket", "already-announced", "different-report"}
-    | {"bucket-skipped", "wrong-bucket", "malformed-report", "oversized", "bad-request"}
-)
-"""Refusals that no retry within the round can change."""
 POLL_SECONDS = 900
 
 
@@ -212,7 +209,7 @@ class _Visit:
         """Step 1."""
         phone, info, now = self.phone, self.info, self.now
         if info.state != ANNOUNCING:
-            late = "" if info.state == "held" else ": too late to join"
+            late = "" if info.state == HELD else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         limits = phone.limits
         if why := self._foreign():
@@ -266,9 +263,10 @@ class _Visit:
             return self._outcome("waiting", f"Round {row.round}: announced, not collecting yet.", row.report_at)
         phone, info = self.phone, self.info
         try:
-            mechanism = self._mechanism(row.bucket)
-            if mechanism is None:
+            plain = info.parameters_for(row.bucket)
+            if plain is None:
                 return self._skip(row, "its bucket is too small to be worth a budget; nothing was spent")
+            mechanism = from_plain(plain)
             if why := ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
                 return self._skip(row, why)
             if wait := self._not_yet(row.report_at, "report"):
@@ -282,11 +280,6 @@ class _Visit:
         item = SCHEMES[row.mechanism].items.item(phone.plan.parse(row.number), phone.plan)
         self._keep(row, mechanism, public, mechanism.privatise(item, public, phone.coins))
         return None
-
-    def _mechanism(self, bucket: int) -> Mechanism | None:
-        """What reports of this bucket go through, or None where it is skipped."""
-        plain = self.info.parameters_of(bucket)
-        return None if plain is None else from_plain(plain)
 
     def _not_of_a_friend(self, row: Row) -> Row:
         """The row, or one with a dummy of the announced bucket where its number has become known since.
@@ -331,7 +324,7 @@ class _Visit:
         return self._outcome("skipped", f"Round {row.round}: no report, {why}.", self.info.closes)
 
     def _refused(self, row: Row, refusal: Refused, state: str) -> Outcome:
-        if refusal.problem not in GIVE_UP:
+        if not is_final(refusal.problem):
             raise refusal
         participation.finished(self.phone.store, row, state, str(refusal))
         return self._outcome(state, f"Round {row.round}: {refusal}", self.info.closes)

@@ -22,7 +22,8 @@ from hushcall.phone.home.store import Store
 from hushcall.phone.reporting.participation import Row, latest
 from hushcall.privacy.coins import ONE, ByteSource
 from hushcall.privacy.exact import exp_below
-from hushcall.protocol.seeds import TICKET_BYTES, derive, report_seed
+from hushcall.protocol.seeds import derive, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
 from hushcall.report.mechanism import Mechanism, OneValue
 from hushcall.report.subspace import Subspace
