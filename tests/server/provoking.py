@@ -15,9 +15,9 @@ from tests.server.serving import CLOSES, COLLECTS, SPAM, Handset, bearer, honest
 from tests.server.stage import NOBODY, Stage
 
 from hushcall.server.db import schema
-from hushcall.server.http.problems import Problem
 from hushcall.server.http.routes import phones
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
 
 LIMIT = 512

@@ -16,11 +16,11 @@ from hushcall.numbers import NANP
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
 from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.routes import phones
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
 from hushcall.server.service import Service
 

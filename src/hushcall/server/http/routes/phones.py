@@ -15,8 +15,8 @@ from hushcall.protocol.round_document import RoundInfo, bucket_terms
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.states import COLLECTING, RoundState
 from hushcall.server.http import fast_path
-from hushcall.server.http.problems import Problem, refusals
 from hushcall.server.http.requests import RoundId, bearer, service_of
+from hushcall.server.problems import Problem, refusals
 from hushcall.server.rounds import round_status
 from hushcall.server.settings import RoundSettings
 
