@@ -19,7 +19,8 @@ from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
 from hushcall.protocol.items import bucket_of, item_of, number_of
-from hushcall.report.hashing import SEED_BYTES, derive
+from hushcall.protocol.seeds import SEED_BYTES, bucket_seed, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.report.mechanism import report_bytes
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def run_round(
     round_seed = coins(SEED_BYTES)
     learners: dict[int, Learner[Any] | None] = {}
     for area, size in sizes.items():
-        seed = derive("bucket", round_seed, area.to_bytes(4, "big"))
+        seed = bucket_seed(round_seed, area)
         learners[area] = open_bucket(profile, plan, size, seed, buckets=len(sizes))
 
     # Collect: each phone whose bucket runs privatises its number and spends its ε; the others send nothing.
@@ -76,7 +77,7 @@ def run_round(
     spent = [0.0] * len(numbers)
     for phone, (number, area) in enumerate(zip(numbers, buckets, strict=True)):
         if learner := learners[area]:
-            public = derive("report", round_seed, coins(16))
+            public = report_seed(round_seed, coins(TICKET_BYTES))
             report = learner.mechanism.privatise(item_of(number, profile.mechanism, plan), public, coins)
             reports[area].append((public, report))
             spent[phone] = float(learner.mechanism.cost)

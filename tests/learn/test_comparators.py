@@ -29,7 +29,7 @@ from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
 from hushcall.learn.learner import Reported
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.privacy.exact import exp_below
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.prefix_extending import PrefixExtending
 from hushcall.report.rappor import ByteFlips, Rappor
 from hushcall.report.sampling import PadAndSample

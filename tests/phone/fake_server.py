@@ -19,7 +19,7 @@ from hushcall.numbers import NANP
 from hushcall.protocol.blocklist import iso
 from hushcall.protocol.items import UNBUCKETED
 from hushcall.protocol.round_document import RoundInfo
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.subspace import Subspace, WholeNumber
 
 DAY = 86_400

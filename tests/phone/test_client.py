@@ -152,12 +152,12 @@ def test_a_round_that_breaks_the_rules_is_refused(service: FakeService, field: s
         RoundInfo.from_plain(document)
 
 
-def test_buckets_that_do_not_run_have_no_mechanism(service: FakeService) -> None:
+def test_buckets_that_do_not_run_have_no_parameters(service: FakeService) -> None:
     service.state, service.skip = "collecting", frozenset({203})
     info = RoundInfo.from_plain(json.loads(json.dumps(service.document())))
-    assert info.mechanism_for(202) is not None
-    assert info.mechanism_for(203) is None
-    assert info.mechanism_for(999) is None
+    assert info.parameters_for(202) is not None
+    assert info.parameters_for(203) is None
+    assert info.parameters_for(999) is None
 
 
 class raw_server:  # noqa: N801  (used like a function)

@@ -277,7 +277,7 @@ def test_the_real_server_counts_a_phone_once_however_often_it_is_killed(tmp_path
                 number = NANP.number(202, 5_550_000 + rounds)  # somebody new: a dummy could be in any bucket
                 candidates.note(victim.store, [(number, int(time.time()))])
                 victim.suffer()
-                service.rounds.decide(rounds, service.now)
+                service.rounds.start_collecting(rounds, service.now)
                 victim.suffer()
                 stored = service.store.rows(sa.select(schema.reports.c.body).where(schema.reports.c.round == rounds))
                 assert [bytes(row.body) for row in stored] == [victim.kept()[rounds]]

@@ -19,7 +19,7 @@ from hushcall.phone.reporting import ledger, parameter_check
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import MECHANISMS, Profile
 from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.original_histogram import OriginalHistogram
 from hushcall.report.prefix_extending import PrefixExtending

@@ -22,6 +22,7 @@ from hushcall.phone.reporting import schedule
 from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import ANNOUNCING
 
 PHONES = 400
 FALSE_ALARM = 1e-6
@@ -136,7 +137,7 @@ def test_moments_are_uniform_over_the_window() -> None:
 
 def info(now: int, length: int = DAY) -> RoundInfo:
     half = START + length // 2
-    return RoundInfo(1, "announcing", START, half, START + length, now, bytes(32), NANP.name, 7, "subspace", 4.0, None)
+    return RoundInfo(1, ANNOUNCING, START, half, START + length, now, bytes(32), NANP.name, 7, "subspace", 4.0, None)
 
 
 @given(st.integers(0, DAY), st.integers(0, 3 * DAY), st.binary(max_size=8))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 _CHILD = """
 import json, random, resource, sys, time
 from pathlib import Path
-from tests.server.serving import Clock, Village, settings_for
+from tests.server.serving import Clock, Village, newest, settings_for
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.server.service import open_service
@@ -31,8 +31,8 @@ if __name__ == "__main__":
     world.shuffle(callers)
     village = Village(service, clock, seeded(b"phones"))
     number = village.to("collecting", callers)
-    stored = service.rounds.newest().announced
-    clock.now = service.rounds.newest().closes
+    stored = newest(service).announced
+    clock.now = newest(service).closes
     started = time.monotonic()
     service.rounds.advance(service.now)
     seconds = time.monotonic() - started

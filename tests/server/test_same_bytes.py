@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.server.serving import START, Clock, settings_for
+from tests.server.serving import START, Clock, newest, settings_for
 
 from hushcall.lab.bench.load import drive
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP, Number
 from hushcall.privacy.coins import seeded
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.intake.intake import ticket_for
 from hushcall.server.rounds.decoding import opened_buckets
 from hushcall.server.serve import free_port
@@ -119,7 +119,7 @@ def _round(
 
     clock.now = START + (number - 1) * 1000
     assert service.rounds.open(service.now) == number
-    row = service.rounds.newest()
+    row = newest(service)
     callers = [_caller(phone, number) for phone in range(PHONES)]
     send(
         [
@@ -128,12 +128,12 @@ def _round(
         ]
     )
     clock.now = row.collects
-    service.rounds.decide(number, service.now)
+    service.rounds.start_collecting(number, service.now)
     mechanisms = {one.bucket: parameters.from_plain(one.mechanism) for one in opened_buckets(service.store, number)}
     uploads = []
     for (device, token), caller in zip(devices, callers, strict=True):
         ticket = ticket_for(bytes(row.secret), device)
-        public, coins = derive("report", bytes(row.seed), ticket), seeded(b"phone %d %d" % (device, number))
+        public, coins = report_seed(bytes(row.seed), ticket), seeded(b"phone %d %d" % (device, number))
         body = mechanisms[caller.area].privatise(caller.suffix, public, coins)
         uploads.append(_put("PUT", f"/v1/rounds/{number}/reports/{ticket.hex()}", token, body))
     send(uploads)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.serving import SPAM, Clock, Village, serving
+from tests.server.serving import SPAM, Clock, Village, newest, serving
 from typer.testing import CliRunner
 
 from hushcall.cli.app import app
@@ -82,7 +82,7 @@ def test_a_round_discarded_while_it_is_decoded_stays_empty(
 
     monkeypatch.setattr(decoding, place, interrupted)
     service.rounds.learn(number)
-    assert service.rounds.newest().state == "published"
+    assert newest(service).state == "published"
     assert service.store.rows(sa.select(schema.hitters)) == []
     assert [bytes(row.data) for row in service.store.rows(sa.select(schema.tallies.c.data))] in ([], [b""])
     service.publisher.republish(service.now)
@@ -105,7 +105,7 @@ def test_signatures_are_renewed_although_a_round_is_stuck(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     hand.stop()
-    assert service.rounds.newest().state in ("announcing", "collecting"), "and the next round has opened"
+    assert newest(service).state in ("announcing", "collecting"), "and the next round has opened"
 
 
 def _expired(service: Service) -> list[str]:

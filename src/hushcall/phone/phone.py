@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushcall.errors import InvalidParameter, Refused, Unreachable, UntrustedList
 from hushcall.formats.calls.call import Call
-from hushcall.mechanisms.parameters import to_plain
+from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates, ingest
 from hushcall.phone.calls.ingest import LogTaken
@@ -41,17 +41,14 @@ from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.protocol.items import UNBUCKETED, WHOLE, bucket_of, item_of
-from hushcall.protocol.round_document import ANNOUNCING, COLLECTING, RoundInfo
+from hushcall.protocol.problems import is_final
+from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD
 from hushcall.report.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from hushcall.phone.screening.list_sync import SyncResult
 
-GIVE_UP = frozenset(
-    {"wrong-phase", "unknown-round", "future-round", "unknown-ticket", "already-announced", "different-report"}
-    | {"bucket-skipped", "wrong-bucket", "malformed-report", "oversized", "bad-request"}
-)
-"""Refusals that no retry within the round can change."""
 POLL_SECONDS = 900
 
 
@@ -211,7 +208,7 @@ class _Visit:
         """Step 1."""
         phone, info, now = self.phone, self.info, self.now
         if info.state != ANNOUNCING:
-            late = "" if info.state == "held" else ": too late to join"
+            late = "" if info.state == HELD else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         limits = phone.limits
         if info.plan != phone.plan.name:
@@ -257,9 +254,10 @@ class _Visit:
             return self._outcome("waiting", f"Round {row.round}: announced, not collecting yet.", row.report_at)
         phone, info = self.phone, self.info
         try:
-            mechanism = info.mechanism_for(row.bucket)
-            if mechanism is None:
+            plain = info.parameters_for(row.bucket)
+            if plain is None:
                 return self._skip(row, "its bucket is too small to be worth a budget; nothing was spent")
+            mechanism = from_plain(plain)
             if why := ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
                 return self._skip(row, why)
             if wait := self._not_yet(row.report_at, "report"):
@@ -317,7 +315,7 @@ class _Visit:
         return self._outcome("skipped", f"Round {row.round}: no report, {why}.", self.info.closes)
 
     def _refused(self, row: Row, refusal: Refused, state: str) -> Outcome:
-        if refusal.problem not in GIVE_UP:
+        if not is_final(refusal.problem):
             raise refusal
         participation.finished(self.phone.store, row, state, str(refusal))
         return self._outcome(state, f"Round {row.round}: {refusal}", self.info.closes)

@@ -30,12 +30,12 @@ from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.sessions import COOKIE, Sessions, secret_of
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.intake.intake import Announce, Answer, Intake
-from hushcall.server.rounds.round_status import document, status
+from hushcall.server.rounds.round_status import round_info, status
 from hushcall.server.serve import free_port
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import load_settings
@@ -171,26 +171,28 @@ class _Runs:
 def _prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
     """Enrol phones, let them announce, open the collection, and write down every phone's upload."""
     now = service.now
-    number = service.rounds.open(now)
+    round_id = service.rounds.open(now)
     devices = service.devices.enrol_many(count, now)
     intake, tickets = Intake(service.store, "bench"), []
     for at in range(0, count, 1000):
         progress("phones announce", at, count)
         asked = [
-            Announce(token_hash(token), number, NANP.area_codes[place % AREAS])
+            Announce(token_hash(token), round_id, NANP.area_codes[place % AREAS])
             for place, (_, token) in enumerate(devices[at : at + 1000])
         ]
         for answer in intake.accept(asked):
             assert isinstance(answer, Answer)  # noqa: S101
             tickets.append((answer.body["bucket"], answer.body["ticket"]))
-    service.rounds.decide(number, now)
-    shown = document(service.store, service.rounds.newest())
+    service.rounds.start_collecting(round_id, now)
+    newest = service.rounds.newest()
+    assert newest is not None  # noqa: S101
+    shown = round_info(service.store, newest, service.now).to_plain()
     seed, coins, uploads = bytes.fromhex(shown["seed"]), seeded(b"bench"), []
     for (_, token), (bucket, ticket) in zip(devices, tickets, strict=True):
         mechanism = parameters.from_plain(shown["buckets"][str(bucket)]["parameters"])
-        body = mechanism.privatise(5_550_143, derive("report", seed, bytes.fromhex(ticket)), coins)
+        body = mechanism.privatise(5_550_143, report_seed(seed, bytes.fromhex(ticket)), coins)
         head = (
-            f"PUT /v1/rounds/{number}/reports/{ticket} HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {token}\r\n"
+            f"PUT /v1/rounds/{round_id}/reports/{ticket} HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {token}\r\n"
             f"content-type: application/octet-stream\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         uploads.append(head.encode() + body)

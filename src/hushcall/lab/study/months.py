@@ -23,7 +23,7 @@ from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import RIVALS, Profile
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.mechanism import report_bytes
 
 SCALE = NANP.suffixes

@@ -27,7 +27,7 @@ from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.theory import needed_support
 from hushcall.numbers import NANP
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 
 USERS = 1000
 VICTIM = 5_550_143

@@ -20,8 +20,9 @@ from hushcall.phone.reporting.participation import Row, latest
 from hushcall.privacy.coins import ONE, ByteSource
 from hushcall.privacy.exact import exp_below
 from hushcall.protocol.items import UNBUCKETED, item_of
+from hushcall.protocol.seeds import derive, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
-from hushcall.report.hashing import derive
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.subspace import Subspace, linear_hash
 
@@ -150,5 +151,5 @@ def _likeliest(mechanism: Subspace, public: bytes, item: int) -> bytes:
 def example(coins: ByteSource, mechanism: Subspace | None = None) -> Sent:
     """A report of a fictional number, for whoever wants to see one without a server."""
     used = mechanism or Subspace(4.0, 5)  # what the profile ``balanced`` uses for a thousand phones in an area code
-    number, public = NANP.parse("+12025550143"), derive("report", derive("example"), bytes(16))
+    number, public = NANP.parse("+12025550143"), report_seed(derive("example"), bytes(TICKET_BYTES))
     return Sent(number, used, "subspace", public, used.privatise(number.suffix, public, coins))

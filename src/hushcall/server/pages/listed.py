@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidNumber
-from hushcall.numbers import NANP
+from hushcall.numbers import plan_named
 from hushcall.protocol.blocklist import Entry, Terms, unix
 from hushcall.protocol.list_index import ListIndex
 from hushcall.server.db import schema
@@ -80,27 +80,33 @@ class Search:
     pages: int = 1
 
 
-def search(found: PublishedList, asked: str, page: int = 1) -> Search:
+def search(published: PublishedList, asked: str, page: int = 1) -> Search:
     """Look for a number, or for all that begin with some digits, in any notation; for nothing: everything."""
     text = asked.strip()
     if _LETTERS.search(text):
         return Search(text, problem="Type a number, or its first digits.")
+    plan = plan_named(published.terms.plan)
+    code, most = str(plan.country_code), len(str(plan.area_codes[0])) + plan.suffix_digits
     digits = re.sub(r"\D", "", text)
-    if text.startswith("+") or digits.startswith("1"):
-        digits = digits.removeprefix("1") if digits.startswith("1") or not digits else "x"
-    if digits == "x" or len(digits) > 10:
-        return Search(text, problem="The list holds numbers of country code +1, with ten digits.")
-    if len(digits) == 10:
+    if text.startswith("+") or digits.startswith(code):
+        digits = digits.removeprefix(code) if digits.startswith(code) or not digits else "x"
+    if digits == "x" or len(digits) > most:
+        return Search(text, problem=f"The list holds numbers of country code +{code}, with {_spelled(most)} digits.")
+    if len(digits) == most:
         try:
-            number = str(NANP.parse(digits))
+            number = str(plan.parse(digits))
         except InvalidNumber as error:
             return Search(text, problem=f"No phone has this number: its {error.field} must {error.rule}.")
-        entry = found.find(number)
+        entry = published.find(number)
         return Search(text, number, entries=(entry,) if entry else (), total=1 if entry else 0)
-    places = found.index.starting(f"+1{digits}")
+    places = published.index.starting(f"+{code}{digits}")
     part = Slice.of(places, page)
-    entries = tuple(found.index.entries(part.rows))
+    entries = tuple(published.index.entries(part.rows))
     return Search(text, entries=entries, total=len(places), page=part.page, pages=part.pages)
+
+
+def _spelled(count: int) -> str:
+    return {8: "eight", 9: "nine", 10: "ten", 11: "eleven"}.get(count, str(count))
 
 
 class Lists:
