@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from hushcall import __version__
 from hushcall.cli import export, learn
 from hushcall.cli.lab import audit, bench, data, demo, experiment, invent, plan, prove, simulate
 from hushcall.cli.phone import commands
 from hushcall.cli.server import admin, archive, config, keys, rounds, serve
+from hushcall.version import __version__
 
 app = typer.Typer(
     name="hushcall",

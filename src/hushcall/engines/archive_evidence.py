@@ -13,7 +13,7 @@ from hushcall.engines.evidence import merged
 from hushcall.errors import InvalidArchive
 from hushcall.learn.bucket_setup import learner_of
 from hushcall.learn.learner import Learner
-from hushcall.numbers import NANP
+from hushcall.numbers import plan_named
 from hushcall.profiles import Profile
 
 
@@ -50,7 +50,7 @@ class ArchiveEvidence:
     @cached_property
     def learner(self) -> Learner[Any]:
         """With the parameters that the phones were given."""
-        return learner_of(self.profile, NANP, self.bucket.mechanism, self.decided_together)
+        return learner_of(self.profile, plan_named(self.round.plan), self.bucket.mechanism, self.decided_together)
 
     def tally(self) -> Any:
         """Read the bucket's files and sum up; fewer or more reports than the manifest says are an error."""
@@ -69,8 +69,6 @@ class ArchiveEvidence:
 
 def evidence_of(address: Address, found: ArchivedRound) -> Iterator[ArchiveEvidence]:
     """Every part of every bucket, the largest buckets first, so that no worker is left alone with one at the end."""
-    if found.plan != NANP.name:
-        raise InvalidArchive("plan", f"be {NANP.name}", found.plan)
     slim = replace(found, buckets=())
     for bucket in sorted(found.buckets, key=lambda one: (-one.reports, one.bucket)):
         for part in range(found.chosen_profile.scheme.parts):

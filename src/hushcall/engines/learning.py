@@ -17,7 +17,7 @@ from hushcall.engines.evidence import Engine, Findings
 from hushcall.engines.gpu_card import GpuEngine
 from hushcall.engines.local import LocalEngine
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import NANP
+from hushcall.numbers import plan_named
 
 ENGINES = ("local", "dask", "gpu")
 
@@ -63,9 +63,9 @@ def learn(
 
 
 def _rows(found: ArchivedRound, findings: Findings) -> list[dict[str, Any]]:
-    items, rows = found.chosen_profile.scheme.items, []
+    items, plan, rows = found.chosen_profile.scheme.items, plan_named(found.plan), []
     for hitter in findings.hitters:
-        if number := items.number(hitter.item, findings.key[1], NANP):
+        if number := items.number(hitter.item, findings.key[1], plan):
             values = {name: float(getattr(hitter, name)) for name in ("estimate", "low", "high", "p_value")}
             rows.append({"number": str(number), **values})
     return rows

@@ -27,7 +27,8 @@ from hushcall.mechanisms import parameters
 from hushcall.mechanisms.scheme import Family
 from hushcall.numbers import NANP
 from hushcall.profiles import Profile
-from hushcall.protocol.seeds import TICKET_BYTES, bucket_seed, derive
+from hushcall.protocol.seeds import bucket_seed, derive
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import VERSION
 
 CHUNK = 1 << 17

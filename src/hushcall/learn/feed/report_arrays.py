@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.learn.feed.sha256 import sha256_all
-from hushcall.protocol.seeds import SEED_BYTES, TICKET_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
+from hushcall.protocol.tickets import TICKET_BYTES
 
 Bytes = NDArray[np.uint8]
 

@@ -15,20 +15,22 @@ from hushcall.archive.manifest import Address, ArchivedBucket, ArchivedRound
 from hushcall.archive.reader import read_file
 from hushcall.archive.writer import finish_round, start_round, write_bucket
 from hushcall.errors import InvalidParameter
+from hushcall.protocol.states import CLOSED, HELD, TAKES_UPLOADS
 from hushcall.server.db import schema
+from hushcall.server.db.rows import buckets_of, existing_round, round_of
 from hushcall.server.db.store import Store
 from hushcall.server.rounds.decoding import opened_buckets, stored_reports
 
 Progress = Callable[[int, int], None]
 IMPORTING = "being imported from an archive"
 _TIMES = ("opens", "collects", "closes", "next", "window", "announced", "rejected")
-_OVER = ("closed", "decoded", "published")
 
 
 def export_round(store: Store, number: int, address: Address, progress: Progress) -> ArchivedRound:
     """Write a round that takes no more reports. Its checksums must be those of the sealed tallies, where there are."""
-    row = _round(store, number)
-    if (row.held_from or row.state) not in _OVER:
+    with store.read() as connection:
+        row, rows = existing_round(connection, number), buckets_of(connection, number)
+    if row.phase in TAKES_UPLOADS:
         raise InvalidParameter("round", "be closed: it still takes reports", f"{number}, {row.state}")
     sealed = {one.bucket: bytes(one.checksum).hex() for one in store.rows(_tallies(number)) if one.count}
     folder, opened, written = start_round(address, number), opened_buckets(store, number), list[ArchivedBucket]()
@@ -39,17 +41,16 @@ def export_round(store: Store, number: int, address: Address, progress: Progress
             raise InvalidParameter("round", rule, f"{number}, bucket {one.bucket}")
         written.append(bucket)
         progress(done, len(opened))
-    rows = store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == number))
     skipped = {one.bucket: one.users for one in rows if not one.runs}
     times = {name: getattr(row, name) for name in _TIMES}
-    profile = json.loads(row.profile)
-    return finish_round(address, number, bytes(row.seed), row.plan, profile, written, skipped, times)
+    return finish_round(address, number, row.seed, row.plan_name, row.profile.to_plain(), written, skipped, times)
 
 
 def import_round(store: Store, address: Address, found: ArchivedRound, progress: Progress) -> None:
     """Take a round in as closed, with its number: ``round advance`` decodes it. A round that is there already stays."""
-    rows = store.rows(sa.select(schema.rounds).where(schema.rounds.c.id == found.round))
-    if rows and rows[0].reason != IMPORTING:
+    with store.read() as connection:
+        there = round_of(connection, found.round)
+    if there is not None and there.reason != IMPORTING:
         raise InvalidParameter("round", "be one that this server does not have", found.round)
     with store.write("import round") as connection:
         store.insert_new(connection, schema.rounds, [_round_row(found)], key=("id",))
@@ -58,7 +59,7 @@ def import_round(store: Store, address: Address, found: ArchivedRound, progress:
         _import_bucket(store, address, found, bucket)
         progress(done, len(found.buckets))
     with store.write("imported") as connection:
-        ready = {"state": "closed", "held_from": None, "reason": ""}
+        ready = {"state": CLOSED, "held_from": None, "reason": ""}
         connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == found.round).values(**ready))
 
 
@@ -75,7 +76,7 @@ def _import_bucket(store: Store, address: Address, found: ArchivedRound, bucket:
 def _round_row(found: ArchivedRound) -> dict[str, Any]:
     times = {name: found.times.get(name, 0) for name in _TIMES}
     profile = json.dumps(found.profile, sort_keys=True)
-    held = {"state": "held", "held_from": "closed", "reason": IMPORTING}
+    held = {"state": HELD, "held_from": CLOSED, "reason": IMPORTING}
     seeds = {"seed": bytes.fromhex(found.seed), "secret": b""}  # no ticket is made any more
     return {"id": found.round, "profile": profile, "plan": found.plan, **held, **seeds, **times}
 
@@ -90,13 +91,6 @@ def _bucket_rows(found: ArchivedRound) -> list[dict[str, Any]]:
         for bucket, users in found.skipped.items()
     ]
     return [{"round": found.round, **row} for row in rows]
-
-
-def _round(store: Store, number: int) -> Any:
-    rows = store.rows(sa.select(schema.rounds).where(schema.rounds.c.id == number))
-    if not rows:
-        raise InvalidParameter("round", "be one of this server", number)
-    return rows[0]
 
 
 def _tallies(number: int) -> Any:
