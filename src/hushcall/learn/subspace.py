@@ -94,7 +94,7 @@ class EveryNumberTested:
     level: float
 
     @property
-    def spectrum(self) -> int:
+    def spectrum(self) -> int | None:
         """The bits of an item."""
         return self.mechanism.item_bits
 
