@@ -132,7 +132,7 @@ def test_windows_and_tolerance_go_with_mechanisms_that_know_them() -> None:
     weekly = replace(DEFAULT, windows=WINDOWS, tolerance=20)
     assert Profile.from_plain(json.loads(json.dumps(weekly.to_plain()))) == weekly
     assert weekly.share == DEFAULT.level / 4
-    with pytest.raises(InvalidParameter, match="^windows must be 1 alone for sh-extended"):
+    with pytest.raises(InvalidParameter, match=r"^windows must be 1 alone for sh-extended"):
         replace(PROFILES["paper"], windows=WINDOWS)
-    with pytest.raises(InvalidParameter, match="^tolerance must be 0 for pem"):
+    with pytest.raises(InvalidParameter, match=r"^tolerance must be 0 for pem"):
         Profile("mine", "a test", "pem", 4.0, 143, tolerance=1)

@@ -62,7 +62,7 @@ def accumulate(spectrum: Ints, rows: Words, values: Words, scale: int | None = N
     if scale < b:
         raise InvalidParameter("scale", f"be at least b, {b}", scale)
     if n << scale >= 1 << 31:
-        raise InvalidParameter("n * 2**scale", "stay below 2**31", n << scale)
+        raise InvalidParameter("n * 2**b", "stay below 2**31", n << scale)
     for words in _equations(rows, values):
         origins, bases, dimensions, weights = _row_spaces(words, bits)
         _spread(spectrum, origins, bases, dimensions, weights << (scale - b))
