@@ -13,16 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hushcall.learn.bucket_setup import open_bucket
-from hushcall.learn.decision import HeavyHitter
-from hushcall.learn.learner import Learner, Reported
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
-from hushcall.protocol.seeds import SEED_BYTES, TICKET_BYTES, bucket_seed, report_seed
+from hushcall.protocol.seeds import SEED_BYTES, bucket_seed, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.report.mechanism import report_bytes
+
+if TYPE_CHECKING:
+    from hushcall.learn.decision import HeavyHitter
+    from hushcall.learn.learner import Learner, Reported
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,9 @@ def run_round(
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Round:
     """Run a round in which phone i had ``calls[i]`` from an unknown number, or None and sends a dummy."""
+    # The server's half needs numpy, which a program that only asks for this function's name may not have.
+    from hushcall.learn.bucket_setup import open_bucket
+
     # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
     # A dummy is drawn whether it is needed or not, so that the coins taken do not tell.
     numbers = [dummy if call is None else call for call, dummy in ((call, plan.dummy(coins)) for call in calls)]

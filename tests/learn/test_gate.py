@@ -1,7 +1,6 @@
 """U_{l,n}, η and K: the paper's own figures, an exact rational reference, and bad input."""
 
 import math
-import time
 from fractions import Fraction
 
 import pytest
@@ -30,10 +29,9 @@ def test_filled_bins_is_a_distribution(bins: int, balls: int) -> None:
     assert law[bins] == occupancy.fill_probability(bins, balls)
 
 
-def test_a_hundred_thousand_balls_take_milliseconds() -> None:
-    begin = time.perf_counter()
-    assert occupancy.fill_probability(32, 100_000) == 1.0
-    assert time.perf_counter() - begin < 0.05  # a tenth of a millisecond on a quiet machine
+def test_the_work_does_not_grow_with_the_balls() -> None:
+    """Whoever threw them one by one would not come back from this."""
+    assert occupancy.fill_probability(32, 10**15) == 1.0
 
 
 def test_the_papers_tau_list_is_u_with_31_bins() -> None:

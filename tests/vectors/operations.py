@@ -16,6 +16,7 @@ from hushcall.privacy.coins import read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import derive
+from hushcall.protocol.states import COLLECTING
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
 from hushcall.report.hashing import MultiplyShift
@@ -129,7 +130,7 @@ def bucket_and_item(number: str, kind: str) -> Vector:
 
 
 def report_seed(seed: str, ticket: str) -> Vector:
-    asked = RoundInfo(1, "collecting", 0, 1, 2, 1, bytes.fromhex(seed), NANP.name, 7, "subspace", 4.0)
+    asked = RoundInfo(1, COLLECTING, 0, 1, 2, 1, bytes.fromhex(seed), NANP.name, 7, "subspace", 4.0)
     return {"public": asked.public_for(ticket).hex()}
 
 

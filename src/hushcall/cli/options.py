@@ -49,7 +49,7 @@ def _able(mechanism: str) -> dict[str, Any]:
 
 
 def budget_in_words(profile: Profile) -> str:
-    """What the budget is made of."""
+    """What the budget is made of: the histograms split theirs between finding and counting."""
     if profile.scheme.counts_apart:
         return f"ε = {profile.epsilon:g} ({float(profile.epsilon_hh):g} to find, {profile.epsilon_olh:g} to count)"
     return f"ε = {profile.epsilon:g}"

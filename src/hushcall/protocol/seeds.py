@@ -12,13 +12,12 @@ from __future__ import annotations
 import hashlib
 
 SEED_BYTES = 32
-TICKET_BYTES = 16
 
 
 def derive(label: str, *parts: bytes) -> bytes:
     """A 32-byte seed from public parts: SHA-256 of the label and the parts, each behind its length.
 
-    A length is four bytes, most significant first: no two lists of parts give the same input.
+    A length is four bytes, most significant first, so that no two ways of cutting the same bytes into parts meet.
     """
     digest = hashlib.sha256()
     for part in (f"hushcall/1/{label}".encode(), *parts):

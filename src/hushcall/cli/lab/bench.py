@@ -77,11 +77,13 @@ def decode(
 
 @bench.command()
 def phone(json: Json = False) -> None:
-    """What a report costs a phone: bytes, milliseconds, random bytes; and how fast the server tallies symbols."""
+    """What a report costs a phone (bytes, milliseconds, coins), how fast it starts, how fast symbols are tallied."""
     lab = _lab()
-    rows, tally = lab.phones(), lab.tallying()
+    from hushcall.lab.bench.importing import importing
+
+    rows, tally, start = lab.phones(), lab.tallying(), importing()
     if json:
-        show.print_json({"reports": rows, "tally": tally})
+        show.print_json({"reports": rows, "tally": tally, "import": start})
         return
     table = Table(title="One report, pure Python")
     for column in ("mechanism", "ε", "bytes", "ms", "coins"):
@@ -93,6 +95,10 @@ def phone(json: Json = False) -> None:
     show.console.print(
         f"Tally: {tally['symbols_per_second']:,.0f} channel symbols a second on one core, "
         f"{tally['times_faster_than_parsing']:.0f} times the plain parser."
+    )
+    show.console.print(
+        f"from hushcall import Phone, run_round, NANP: {1e3 * start['surface_seconds']:.0f} ms, "
+        f"{start['times_urllib_request']:.1f} times the standard library's HTTP client."
     )
 
 

@@ -59,7 +59,7 @@ def plan(
     if epsilon is not None:
         checks.positive("epsilon", epsilon)
     if picture is not None:
-        from hushcall.lab.study import figures
+        from hushcall.lab import figures
 
         figures.check_path(picture)
     profiles = _profiles(profile, mechanism, epsilon, tau, level)

@@ -46,7 +46,7 @@ def simulate(
     except ImportError:
         raise MissingExtra("hushcall simulate", "server") from None
     if picture is not None:
-        from hushcall.lab.study import figures
+        from hushcall.lab import figures
 
         figures.check_path(picture)
     chosen = chosen_profile(profile, mechanism, epsilon, tau, list_size=list_size)

@@ -41,7 +41,7 @@ class Bucket:
 
     @property
     def users(self) -> int:
-        """N."""
+        """N: how many phones report in the bucket, whatever they hold."""
         return int(self.counts.sum()) + self.dummies
 
 

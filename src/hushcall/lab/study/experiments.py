@@ -50,7 +50,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table."""
+    """One figure or table of the paper: its name, what it varies, and what must come out."""
 
     name: str
     title: str

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from hushcall.lab.figures import MARKERS, PALETTE, save, tidy
 from hushcall.lab.study import bucket_model
 from hushcall.lab.study.experiments import Statement
-from hushcall.lab.study.figures import MARKERS, PALETTE, save, tidy
 from hushcall.lab.study.months import Setting
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.channels import decode_hard

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hushcall.lab.study.figures import BLUE, GREEN, MARKERS, ORANGE, PALETTE, RED, save, tidy
+from hushcall.lab.figures import BLUE, GREEN, MARKERS, ORANGE, PALETTE, RED, save, tidy
 from hushcall.mechanisms import names
 
 Row = dict[str, Any]
@@ -74,12 +74,12 @@ def _scores(rows: Sequence[Row], x: str, across: str, title: str, path: Path) ->
 
 
 def draw_f1(rows: Sequence[Row], title: str, path: Path) -> None:
-    """Against the budget."""
+    """F1 against the budget, a line a mechanism."""
     _scores(rows, "epsilon_hh", "ε_HH, budget for finding numbers", title, path)
 
 
 def draw_tau(rows: Sequence[Row], title: str, path: Path) -> None:
-    """Against the threshold."""
+    """F1 against the threshold τ."""
     _scores(rows, "tau", "τ, reports above which a number is heavy", title, path)
 
 
@@ -99,7 +99,7 @@ def draw_cbr(rows: Sequence[Row], title: str, path: Path) -> None:
 
 
 def draw_rounds(rows: Sequence[Row], title: str, path: Path) -> None:
-    """F1 against T."""
+    """F1 against T, the repetitions of the histogram."""
     figure = Figure(figsize=(6.5, 4.5), layout="constrained")
     axes = figure.subplots()
     ordered = sorted(rows, key=lambda row: row["rounds"])

@@ -18,10 +18,12 @@ from hushcall.mechanisms.parameters import from_plain
 from hushcall.mechanisms.scheme import Scheme
 from hushcall.mechanisms.schemes import scheme_named
 from hushcall.numbers import NANP, Number, NumberingPlan
-from hushcall.phone.reporting.participation import Row
+from hushcall.phone.home.store import Store
+from hushcall.phone.reporting.participation import Row, latest
 from hushcall.privacy.coins import ONE, ByteSource
 from hushcall.privacy.exact import exp_below
-from hushcall.protocol.seeds import TICKET_BYTES, derive, report_seed
+from hushcall.protocol.seeds import derive, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
 from hushcall.report.mechanism import Mechanism, OneValue
 from hushcall.report.subspace import Subspace
@@ -47,6 +49,14 @@ class Sent:
             raise InvalidParameter("round", "have a report that was not forgotten", row.round)
         number, mechanism = plan.parse(row.number), from_plain(row.parameters)
         return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
+
+    @classmethod
+    def last(cls, store: Store, plan: NumberingPlan = NANP) -> Sent:
+        """The newest report of a phone."""
+        row = latest(store, reported=True)
+        if row is None:
+            raise InvalidParameter("report", "have been made first", "none yet")
+        return cls.from_row(row, plan)
 
     @property
     def item(self) -> int:
@@ -94,7 +104,7 @@ class Explanation:
 
     @property
     def bound(self) -> float:
-        """e^ε."""
+        """e^ε, the most that one number may be likelier than another: the promise, as a float to print."""
         return math.exp(self.epsilon)
 
     @property
