@@ -20,16 +20,7 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn.comparators.outlook import described, staged_chance
-from hushcall.learn.comparators.splitting import (
-    best,
-    check_domain,
-    extend,
-    judge,
-    pieces,
-    roots,
-    scaled,
-    shares,
-)
+from hushcall.learn.comparators.splitting import best, check_domain, extend, judge, pieces, roots, scaled, shares
 from hushcall.learn.compiled import kernel
 from hushcall.learn.decision import HeavyHitter, Support, above
 from hushcall.learn.gate import more_than_tau
