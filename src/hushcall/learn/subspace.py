@@ -206,13 +206,7 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
         return [law.hitter(int(item), int(counts[item])) for item in items]
 
 
-def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
-) -> SubspaceLearner | None:
+def open_bucket(profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int) -> SubspaceLearner | None:
     """With the b that finds the smallest numbers; None where not even a number that all phones hold would be found."""
     domain = valid_suffixes(plan)
     bits = bits_for(users, profile.epsilon, len(domain) * buckets, profile.level, profile.tau)

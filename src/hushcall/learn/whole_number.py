@@ -89,11 +89,7 @@ class WholeNumberLearner(EveryNumberTested):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> WholeNumberLearner | None:
     """The learner of a whole round; None: too few phones to find anything."""
     domain, areas = valid_suffixes(plan), len(plan.area_codes)

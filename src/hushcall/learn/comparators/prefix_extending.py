@@ -167,11 +167,7 @@ class PrefixExtendingLearner(InOnePart[PrefixTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> PrefixExtendingLearner | None:
     """Behind the histograms' gate, and told to seek the ten largest."""
     if not more_than_tau(users, profile.tau):

@@ -169,11 +169,7 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> TreeHistogramLearner | None:
     """Behind the histograms' gate."""
     if not more_than_tau(users, profile.tau):
