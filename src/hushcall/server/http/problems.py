@@ -33,6 +33,12 @@ PROBLEMS = {
         ),
         Kind("revoked", 403, "This token was revoked", "Enrol again, or ask the operator."),
         Kind("forbidden", 403, "This token may not do that", "Use an operator's token with the scope named here."),
+        Kind(
+            "private-reports-only",
+            403,
+            "This server takes no reports in the clear",
+            "Report with a hushcall phone: one randomised report a round, from which nobody learns who called you.",
+        ),
         Kind("enrolment-closed", 403, "Enrolment needs an invitation", "Ask the operator for an invite code."),
         Kind("not-found", 404, "There is nothing at this address", "Compare it with /docs."),
         Kind("no-round", 404, "No round has been opened yet", "Ask again later."),
