@@ -14,6 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
 from hushcall.errors import InvalidNumber
+from hushcall.formats.blocklists import WRITERS
 from hushcall.numbers import NANP
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
 from hushcall.server.http.problems import PROBLEMS, Problem
@@ -147,7 +148,7 @@ def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
     """Search the published list."""
     found = site_of(request).lists.newest()
     result = search(found, q, page) if found else None
-    return shown(request, visitor(request), "list.html", list=found, search=result, asked=q)
+    return shown(request, visitor(request), "list.html", list=found, search=result, asked=q, exports=WRITERS.values())
 
 
 @router.get("/numbers")

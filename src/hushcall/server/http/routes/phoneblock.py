@@ -17,8 +17,8 @@ from hushcall.formats.phoneblock import Change, CheckIndex, Format, sha1_of
 from hushcall.numbers import NANP
 from hushcall.server.db import schema
 from hushcall.server.http.problems import Problem, refusals
+from hushcall.server.http.routes.lists import current_list
 from hushcall.server.http.routes.phones import service_of
-from hushcall.server.publishing.publisher import newest_list
 
 router = APIRouter(prefix="/api", tags=["PhoneBlock"], default_response_class=Response)
 _HASH, _BEGINNING = "^[0-9A-Fa-f]{40}$", "^[0-9A-Fa-f]{4,40}$"
@@ -112,15 +112,12 @@ def _format(request: Request, wanted: Format | None) -> Format:
 
 def _index(request: Request) -> CheckIndex | None:
     """The current list by hash, made once a version and worker; None before the first version."""
-    state, store = request.app.state, service_of(request).store
-    newest = store.rows(sa.select(sa.func.max(schema.versions.c.version)))[0][0] or 0
-    kept: tuple[int, Any] = getattr(state, "check_index", (-1, None))
-    if kept[0] != newest:
-        with store.read() as connection:
-            found = newest_list(connection)
-        kept = state.check_index = (newest, CheckIndex(found) if found else None)
-    index: CheckIndex | None = kept[1]
-    return index
+    found, state = current_list(request), request.app.state
+    version = found.version if found else 0
+    kept: tuple[int, CheckIndex | None] = getattr(state, "check_index", (-1, None))
+    if kept[0] != version:
+        kept = state.check_index = (version, CheckIndex(found) if found else None)
+    return kept[1]
 
 
 def _answer(document: tuple[bytes, str]) -> Response:
