@@ -1,6 +1,5 @@
 """Documents that attack their reader: entities, outside references, depth, wrong encodings."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,8 @@ def read(name: str, prologue: str, body: str = "") -> None:
 @XML
 def test_billion_laughs(name: str) -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-    start = time.perf_counter()
     with pytest.raises(InvalidData, match="have no DTD and no entities"):
         read(name, f'<!DOCTYPE x [<!ENTITY l0 "lol">{laughs}]>', "<call>&l9;</call>")
-    assert time.perf_counter() - start < 1
 
 
 @XML

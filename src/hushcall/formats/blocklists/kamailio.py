@@ -65,7 +65,7 @@ def write_csv(blocklist: Blocklist) -> bytes:
 
 
 def read_csv(data: bytes) -> frozenset[str]:
-    """The numbers of such a file."""
+    """The numbers of such a file, as the app would take them: how tests check what was written."""
     return _listed(after_header(text_lines(data), _HEADER), _ROW, ",1,")
 
 

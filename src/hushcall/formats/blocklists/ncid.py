@@ -18,12 +18,12 @@ _LINE = re.compile(rf"\^(1\?[0-9]+|[2-9][0-9]+) #= {_REMARK}")
 
 
 def write(blocklist: Blocklist) -> bytes:
-    """One entry a line."""
+    """One regular expression a line, with the reason as a comment."""
     return "".join(f"{_expression(entry.number)} #= {_remark(entry)}\n" for entry in blocklist.entries).encode()
 
 
 def read(data: bytes) -> frozenset[str]:
-    """The numbers of such a file."""
+    """The numbers of such a file, as the app would take them: how tests check what was written."""
     return with_plus(text.replace("?", "") for text in captured(text_lines(data), _LINE))
 
 

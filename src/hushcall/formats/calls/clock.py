@@ -49,7 +49,7 @@ class DateLayout:
             raise InvalidData("date", "exist in the calendar", f"{len(text)} characters") from None
 
     def write(self, at: int, zone: tzinfo) -> str:
-        """The local date of a moment."""
+        """The local date of a moment, as the log would write it in that zone."""
         return datetime.fromtimestamp(at, zone).strftime(self.strftime)
 
     def found_in(self, text: str) -> bool:

@@ -35,7 +35,7 @@ READERS: dict[str, Reader] = {
 
 
 def reader_named(name: str) -> Reader:
-    """The reader of a format."""
+    """The reader of a format, or an error that lists the names."""
     if name not in READERS:
         raise InvalidParameter("format", f"be one of {', '.join(READERS)}", name)
     return READERS[name]

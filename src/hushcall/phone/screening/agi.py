@@ -64,7 +64,7 @@ class AgiServer:
             self.flush()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One call."""
+        """One connection of the PBX, which is one call: read what it says about the caller, answer, hang up."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._answer(await read_header(reader), reader, writer)

@@ -16,9 +16,9 @@ from hushcall.formats import carddav
 from hushcall.formats.carddav import HOME, ROOT, USUAL_LIMIT, Asked, Book
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.db import schema
-from hushcall.server.http.problems import Problem
+from hushcall.server.http.requests import service_of
 from hushcall.server.http.routes.lists import current_list, unchanged
-from hushcall.server.http.routes.phones import service_of
+from hushcall.server.problems import Problem
 
 router = APIRouter(include_in_schema=False)
 Limit = Annotated[int, Path(ge=1, le=1_000_000)]

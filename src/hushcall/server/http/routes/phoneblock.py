@@ -14,11 +14,10 @@ from starlette.responses import PlainTextResponse, Response
 from hushcall.errors import InvalidNumber
 from hushcall.formats import phoneblock
 from hushcall.formats.phoneblock import Change, CheckIndex, Format, sha1_of
-from hushcall.numbers import NANP
 from hushcall.server.db import schema
-from hushcall.server.http.problems import Problem, refusals
+from hushcall.server.http.requests import service_of
 from hushcall.server.http.routes.lists import current_list
-from hushcall.server.http.routes.phones import service_of
+from hushcall.server.problems import Problem, refusals
 
 router = APIRouter(prefix="/api", tags=["PhoneBlock"], default_response_class=Response)
 _HASH, _BEGINNING = "^[0-9A-Fa-f]{40}$", "^[0-9A-Fa-f]{4,40}$"
@@ -55,7 +54,7 @@ def blocklist(request: Request, since: Since = "0", limit: Limit = None, wanted:
 def number(request: Request, phone: Annotated[str, Path(max_length=40)], wanted: Wanted = None) -> Response:
     """The server learns which number was asked for. Apps that care ask for the beginning of a hash instead."""
     try:
-        text = str(NANP.parse(phone))
+        text = str(service_of(request).plan.parse(phone))
     except InvalidNumber:
         text = phoneblock.UNKNOWN
     index = _index(request)
