@@ -131,6 +131,11 @@ def a_token_without_the_scope(stage: Stage) -> httpx.Response:
     return stage.client.post("/v1/admin/rounds/advance", headers=stage.operator("read", "lists", "devices"))
 
 
+@provokes("private-reports-only")
+def a_report_in_the_clear(stage: Stage) -> httpx.Response:
+    return stage.client.post("/api/report-call/+12025550143")
+
+
 @provokes("enrolment-closed", enrol={"mode": "invite"})
 def enrolment_without_an_invitation(stage: Stage) -> httpx.Response:
     return stage.client.post("/v1/devices")

@@ -118,6 +118,7 @@ class NumberingPlan:
     def reached(self, dialled: str) -> frozenset[Number]:
         """Whom an owner who dialled this may have reached: too many rather than too few, for they are never reported.
 
+        >>> from hushcall.numbers import NANP
         >>> [str(number) for number in NANP.reached("10-10-220 202 555 0143")]
         ['+12025550143']
         """

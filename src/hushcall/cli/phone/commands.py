@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, show_state
+from hushcall.cli.phone import agi, calls, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 
@@ -243,6 +243,9 @@ for _command in (
     report,
     sync,
     check,
+    personal.allow,
+    personal.block,
+    personal.own,
     show_state.status,
     show_state.ledger,
     show_state.explain,

@@ -16,6 +16,8 @@ from hushcall.numbers import Number, NumberingPlan
 from hushcall.numbers.dialled import tail
 from hushcall.phone.home.store import Store
 from hushcall.phone.reporting.ledger import DAY
+from hushcall.phone.screening.lookup import Action
+from hushcall.phone.screening.personal import Personal
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
 
 _NEVER = (1 << 63) - 1  # rounds: more than any phone takes part in
@@ -102,7 +104,9 @@ def contacts(store: Store) -> frozenset[str]:
 def is_known(store: Store, number: str) -> bool:
     """Whether it is a contact, or known otherwise: such a number is never reported, however late it became known."""
     query = "SELECT 1 FROM contacts WHERE number = ? UNION ALL SELECT 1 FROM callers WHERE number = ? AND known"
-    return store.row(query, number, number) is not None or number.endswith(_tails(store))
+    if Personal.load(store).verdict(number) is Action.ALLOW or number.endswith(_tails(store)):
+        return True
+    return store.row(query, number, number) is not None
 
 
 def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = True) -> list[str]:
@@ -119,8 +123,9 @@ def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = Tru
         " AND (r.number IS NULL OR (r.at < c.last AND (? - r.seq >= ? OR ? - r.at >= ?))) ORDER BY c.number",
         *(now - window * DAY, seq, rounds, now, window * DAY),
     )
-    tails = _tails(store)
-    return [row[0] for row in found if not row[0].endswith(tails)]
+    tails, own = _tails(store), Personal.load(store)
+    allowed = (row[0] for row in found if own.verdict(row[0]) is not Action.ALLOW)
+    return [number for number in allowed if not number.endswith(tails)]
 
 
 def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tuple[Number, bool]:
