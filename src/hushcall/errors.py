@@ -15,6 +15,7 @@ promise).
     │   ├── WrongLength
     │   └── WrongSymbol
     ├── InvalidTally          a tally cannot be read, or cannot be merged with another
+    ├── InvalidArchive        an archive of rounds is damaged, unfinished, or none of ours
     ├── InvalidData           a file of calls cannot be read, or holds nothing of use
     ├── InvalidList           a blocklist or a delta cannot be read, or does not fit
     ├── Refused               a server said no, and why
@@ -77,6 +78,10 @@ class WrongSymbol(InvalidReport):
 
 class InvalidTally(_Violation):
     """A tally cannot be read, or cannot be merged with another."""
+
+
+class InvalidArchive(_Violation):
+    """An archive of rounds is damaged, unfinished, or none of ours."""
 
 
 class InvalidData(_Violation):
