@@ -12,13 +12,16 @@ hushcall.errors.InvalidNumber: number must be a dialable phone number, got 'not 
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import phonenumbers
 
 from hushcall.errors import InvalidNumber
+from hushcall.numbers.dialled import endings, without_codes
 from hushcall.privacy.coins import ByteSource, read, uniform, words
 
 _ABROAD = re.compile(r"^\s*00(?=[ ./()-]*[1-9])")
@@ -100,9 +103,10 @@ class NumberingPlan:
         """Read a number in any usual notation; hidden, short, foreign and impossible ones are errors.
 
         ``00`` in front is what most of the world dials for ``+``, and what a router over there writes into its log.
+        Codes that hide or show the own number (``*67``, ``#31#``) are no part of a number.
         """
         try:
-            parsed = phonenumbers.parse(_ABROAD.sub("+", text), self.region)
+            parsed = phonenumbers.parse(_ABROAD.sub("+", without_codes(text)), self.region)
         except (phonenumbers.NumberParseException, TypeError, AttributeError):
             raise InvalidNumber("number", "be a dialable phone number", text) from None
         digits = phonenumbers.national_significant_number(parsed)
@@ -110,6 +114,22 @@ class NumberingPlan:
             rule = f"be a {3 + self.suffix_digits}-digit number of country code +{self.country_code}"
             raise InvalidNumber("number", rule, text)
         return self.number(int(digits[:3]), int(digits[3:]))
+
+    def reached(self, dialled: str) -> frozenset[Number]:
+        """Whom an owner who dialled this may have reached: too many rather than too few, for they are never reported.
+
+        >>> [str(number) for number in NANP.reached("10-10-220 202 555 0143")]
+        ['+12025550143']
+        """
+        try:
+            return frozenset((self.parse(dialled),))
+        except InvalidNumber:
+            return frozenset(self._at_the_end(dialled))
+
+    def _at_the_end(self, dialled: str) -> Iterator[Number]:
+        for ending in endings(dialled):
+            with contextlib.suppress(InvalidNumber):
+                yield self.parse(ending)
 
     def dummy(self, coins: ByteSource) -> Number:
         """A random valid number, for a phone with nothing to report. Takes 16 bytes, always.

@@ -46,7 +46,7 @@ class Service:
     _pool: ProcessPoolExecutor | None = None
 
     def __post_init__(self) -> None:
-        self.devices = Devices(self.store, self.coins)
+        self.devices = Devices(self.store, self.coins, self.coins)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(

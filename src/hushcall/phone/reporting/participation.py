@@ -54,7 +54,7 @@ class Row:
 
 
 def find(store: Store, server: str, round_: int) -> Row | None:
-    """The row of a round."""
+    """The row of a round of a server; None where the phone has not joined it."""
     return _row(store.row(f"SELECT {_COLUMNS} FROM rounds WHERE server = ? AND round = ?", server, round_))  # noqa: S608
 
 
@@ -90,7 +90,7 @@ def blank_before(store: Store, moment: int) -> None:
     )
 
 
-def plan(
+def join(
     store: Store, server: str, info: RoundInfo, now: int, number: str, bucket: int, moments: Moments, *, dummy: bool
 ) -> None:
     """Join a round: what will be said in it, and when, is settled here."""
