@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
 from hushcall.privacy.coins import seeded
