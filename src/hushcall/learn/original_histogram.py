@@ -50,6 +50,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
     mechanism: OriginalHistogram
     domain: range
+    tolerance: int = 0
     list_size = 0  # hard decoding only
 
     @cached_property
@@ -103,15 +104,16 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
     def find(self, tally: OriginalTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The candidates whose estimate is above τ (or η·n, for the original's own threshold)."""
         items = self.candidates(tally)
-        return judge(self.law(tally.count), items, self.agreements(tally, items), tau)
+        return judge(self.law(tally.count), items, self.agreements(tally, items), tau, self.tolerance)
 
     def chance(self, users: int, tau: float) -> Callable[[int], float]:
         """Spelled out in one of T rounds, and counted above τ."""
         chosen, law = self.mechanism, self.law(users)
+        needed = self.tolerance + law.without(self.tolerance).needed(tau)
 
         def found(holders: int) -> float:
             once = reconstruction_probability(chosen.randomiser, users, holders, chosen.code, chosen.item_bits)
-            return (1 - (1 - once) ** chosen.rounds) * law.power(holders, law.needed(tau))
+            return (1 - (1 - once) ** chosen.rounds) * law.power(holders, needed)
 
         return found
 
@@ -130,7 +132,7 @@ def open_bucket(
 ) -> OriginalHistogramLearner:
     """The learner of a whole round; it has no gate."""
     mechanism = OriginalHistogram(profile.epsilon, profile.repetitions, channels(profile, users), seed)
-    return OriginalHistogramLearner(mechanism, whole_numbers(plan))
+    return resume(profile, plan, mechanism, buckets)
 
 
 def resume(
@@ -140,7 +142,7 @@ def resume(
     buckets: int,
 ) -> OriginalHistogramLearner:
     """With the parameters that the phones were given."""
-    return OriginalHistogramLearner(mechanism, whole_numbers(plan))
+    return OriginalHistogramLearner(mechanism, whole_numbers(plan), profile.tolerance)
 
 
 def whole_numbers(plan: NumberingPlan) -> range:

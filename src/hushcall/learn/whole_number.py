@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -18,10 +19,8 @@ from numpy.typing import NDArray
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.decision import HeavyHitter, above
-from hushcall.learn.gate import all_of_them_found
 from hushcall.learn.learner import Progress, quiet, valid_suffixes
-from hushcall.learn.subspace import EveryNumberTested, SparseTally, few_supports, sparse
-from hushcall.learn.subspace_tuning import bits_for
+from hushcall.learn.subspace import EveryNumberTested, SparseTally, few_supports, settled, sparse
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.subspace import WholeNumber
@@ -38,6 +37,7 @@ class WholeNumberLearner(EveryNumberTested):
     domain: range
     areas: int
     level: float = 1e-3
+    tolerance: int = 0
 
     @property
     def hypotheses(self) -> int:
@@ -56,6 +56,10 @@ class WholeNumberLearner(EveryNumberTested):
         """f̂ of given numbers, as items of 33 bits."""
         return np.asarray(self.law(tally.count).estimate(few_supports(tally, items).astype(np.float64)))
 
+    def supports(self, tally: SparseTally, items: Sequence[int]) -> NDArray[np.int64]:
+        """C(x) of a few given numbers."""
+        return few_supports(tally, items)
+
     def in_area(self, tally: SparseTally, area: int) -> SparseTally:
         """The same reports as reports of suffixes of one area code: values shifted by A_hi·t."""
         high = np.bitwise_count((tally.rows >> np.uint64(SUFFIX_BITS)) & np.uint64(area)).astype(np.uint32)
@@ -70,7 +74,8 @@ class WholeNumberLearner(EveryNumberTested):
             local = self.in_area(tally, area)
             counts = walsh.support(local.rows.astype(np.uint32), local.values, SUFFIX_BITS)
             places = walsh.at_least(counts, least, self.domain.start, self.domain.stop)
-            yield rule.decide(law.hitter(area << SUFFIX_BITS | int(p), int(counts[p])) for p in places)
+            found = ((area << SUFFIX_BITS | int(place), int(counts[place])) for place in places)
+            yield rule.decide(law.hitter(item, count, tolerance=self.tolerance) for item, count in found)
 
     def find(self, tally: SparseTally, tau: float = 0.0, progress: Progress = quiet) -> list[HeavyHitter]:
         """Every number of the plan that is significant and above τ, largest first."""
@@ -89,19 +94,15 @@ class WholeNumberLearner(EveryNumberTested):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> WholeNumberLearner | None:
-    """The learner of a whole round; None: too few phones to find anything."""
-    domain, areas = valid_suffixes(plan), len(plan.area_codes)
-    bits = bits_for(users, profile.epsilon, len(domain) * areas, profile.level, profile.tau)
-    learner = WholeNumberLearner(WholeNumber(profile.epsilon, bits), domain, areas, profile.level)
-    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
+    """The learner of a whole round; None: too few phones to find anything, even in the longest window."""
+    learner = partial(resume, profile, plan, buckets=buckets)
+    hypotheses, most = len(valid_suffixes(plan)) * len(plan.area_codes), users * max(profile.windows)
+    return settled(profile, most, hypotheses, lambda bits: learner(WholeNumber(profile.epsilon, bits)))
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: WholeNumber, buckets: int) -> WholeNumberLearner:
     """With the b that the phones were given."""
-    return WholeNumberLearner(mechanism, valid_suffixes(plan), len(plan.area_codes), profile.level)
+    domain, areas = valid_suffixes(plan), len(plan.area_codes)
+    return WholeNumberLearner(mechanism, domain, areas, profile.share, profile.tolerance)

@@ -157,9 +157,7 @@ def decode(job: Job) -> Decoded:
     for hitter in learner.find_part(learner.from_bytes(job.data), profile.tau, job.part, profile.scheme.parts):
         if number := profile.scheme.items.number(hitter.item, job.opened.bucket, job.opened.plan):
             row = {"round": job.opened.round, "number": str(number), "bucket": number.area}
-            # What is published lies in its interval, which knows that no more phones can report than took part.
-            estimate = min(max(hitter.estimate, hitter.low), hitter.high)
-            values = {"estimate": estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
+            values = {"estimate": hitter.clamped, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
             rows.append({**row, **{key: float(value) for key, value in values.items()}})
     return Decoded(job.opened.bucket, job.part, rows)
 
