@@ -124,7 +124,7 @@ def test_the_fast_path_and_the_routes_answer_the_same(
 
 
 def test_both_ways_share_one_rate_limit(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # one minute
     service = make_service(intake={"per_device": 2})
     _, token = service.devices.enrol("open", service.now)
     service.rounds.open(service.now)
