@@ -14,10 +14,10 @@ from hushcall.errors import InvalidNumber
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import Number, NumberingPlan
 from hushcall.numbers.dialled import tail
+from hushcall.phone.home.action import Action
+from hushcall.phone.home.personal import Personal
 from hushcall.phone.home.store import Store
 from hushcall.phone.reporting.ledger import DAY
-from hushcall.phone.screening.lookup import Action
-from hushcall.phone.screening.personal import Personal
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
 
 _NEVER = (1 << 63) - 1  # rounds: more than any phone takes part in
