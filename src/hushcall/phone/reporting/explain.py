@@ -23,7 +23,7 @@ from hushcall.protocol.items import UNBUCKETED, item_of
 from hushcall.protocol.seeds import derive, report_seed
 from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
-from hushcall.report.mechanism import Mechanism
+from hushcall.report.mechanism import Mechanism, report_bytes
 from hushcall.report.subspace import Subspace, linear_hash
 
 
@@ -46,7 +46,8 @@ class Sent:
         if row.report is None or row.public is None or row.parameters is None or not row.number:
             raise InvalidParameter("round", "have a report that was not forgotten", row.round)
         number, mechanism = plan.parse(row.number), from_plain(row.parameters)
-        return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
+        report = row.report[: report_bytes(mechanism)]  # without the padding
+        return cls(number, mechanism, row.mechanism, row.public, report, plan, row.dummy, row.round)
 
     @classmethod
     def last(cls, store: Store, plan: NumberingPlan = NANP) -> Sent:

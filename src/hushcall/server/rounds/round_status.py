@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.protocol.blocklist import iso
-from hushcall.protocol.round_document import RoundInfo, bucket_terms
+from hushcall.protocol.round_document import RoundInfo, bucket_terms, upload_bytes
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
@@ -208,6 +208,7 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
         profile=row.profile.name,
         tau=row.profile.tau,
         level=row.profile.level,
+        upload_bytes=None if buckets is None else upload_bytes(one["report_bytes"] for one in buckets.values()),
     )
 
 

@@ -87,6 +87,9 @@ class Phase(BaseModel):
     window: int
     profile: dict[str, Any]
     buckets: dict[str, Any] | None
+    upload_bytes: int | None = Field(
+        default=None, description="what every upload is padded to, once buckets are decided"
+    )
 
 
 @router.post(
