@@ -21,6 +21,7 @@ from hushcall.phone.calls.ingest import LogTaken
 from hushcall.phone.home.change_server import drop_stale_list
 from hushcall.phone.home.lock import PATIENCE, Busy, locked
 from hushcall.phone.home.store import SYNC_TROUBLE, Store
+from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Transport
 from hushcall.phone.reporting.visit import POLL_SECONDS, Outcome, Visit
@@ -117,6 +118,7 @@ class Phone:
             self.store.put(SYNC_TROUBLE, str(error))
             raise
         self.store.put(SYNC_TROUBLE, "")
+        witness.compare(self.store, self.transport.url, client.named_rounds(), int(self.clock()))
         return result
 
     def check(self, number: str) -> Verdict:

@@ -32,6 +32,7 @@ class RoundInfo:
     ``buckets`` holds those that run, by area code as text, each as :func:`bucket_terms` writes it; a bucket that is not
     there is skipped. ``upload_bytes`` is what every upload of the round is padded to, once buckets are decided; None
     from a server that knows no padding. ``profile``, ``tau`` and ``level`` are for people: a phone acts on none.
+    ``document`` is what was read, for its signatures and for evidence.
     """
 
     round: int
@@ -50,6 +51,7 @@ class RoundInfo:
     tau: int | None = None
     level: float | None = None
     upload_bytes: int | None = None
+    document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.whole("round", self.round, 0, (1 << 63) - 1)
@@ -114,6 +116,7 @@ class RoundInfo:
                 tau=profile.get("tau"),
                 level=profile.get("level"),
                 upload_bytes=document.get("upload_bytes"),
+                document=document,
                 **times,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

@@ -27,7 +27,7 @@ from hushcall.numbers import NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home import device_key
 from hushcall.phone.home.store import Store
-from hushcall.phone.reporting import ledger, parameter_check, participation, schedule, terms
+from hushcall.phone.reporting import ledger, parameter_check, participation, schedule, terms, witness
 from hushcall.phone.reporting.ledger import DAY, Limits, Spend
 from hushcall.phone.reporting.participation import Row
 from hushcall.phone.reporting.transport import Transport
@@ -108,6 +108,8 @@ class Visit:
 
     def _may_not_join(self) -> Outcome | None:
         info, now, limits = self.info, self.now, Limits.load(self.store)
+        if why := self._distrust():
+            return self._outcome("stopped", f"This phone takes no part: {why}.")
         if info.state != ANNOUNCING:
             late = "" if info.state == HELD else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
@@ -123,6 +125,16 @@ class Visit:
             words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
         return None
+
+    def _distrust(self) -> str:
+        """Why this document is not acted on; where it is, it is kept, to be compared with what others were shown."""
+        url, document = self.transport.url, self.info.document
+        if document is None:  # made in this process, by a simulation
+            return ""
+        if why := witness.trouble(self.store, url) or witness.verify(self.store, url, document):
+            return why
+        witness.see(self.store, url, document, self.now)
+        return witness.trouble(self.store, url)
 
     def _announce(self, row: Row) -> Outcome | None:
         """Step 2."""
@@ -149,6 +161,8 @@ class Visit:
 
     def _settle(self, row: Row) -> str:
         """Make the report and write it down; or why there is none."""
+        if why := self._distrust():
+            return why
         try:
             plain = self.info.parameters_for(row.bucket)
             if plain is None:

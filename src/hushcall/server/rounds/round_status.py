@@ -187,10 +187,15 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
 
     Of the others not even the name: a single phone's area code may be among them.
     """
+    with store.read() as connection:
+        return info_of(connection, row, now)
+
+
+def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
+    """The same, inside a transaction; of a round that is over, what phones were told while it collected."""
     buckets: dict[str, Any] | None = None
     if row.state != ANNOUNCING:
-        with store.read() as connection:
-            decided = [one for one in buckets_of(connection, row.id) if one.runs]
+        decided = [one for one in buckets_of(connection, row.id) if one.runs]
         buckets = {str(one.bucket): _terms(one.plain) for one in decided}
     return RoundInfo(
         round=row.id,
