@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hushcall.errors import InvalidParameter
-from hushcall.lab.data import describe
 from hushcall.lab.data.datasets import Calls
 from hushcall.lab.data.synthesis import Settings, synthesise
+from hushcall.lab.study import describe
 
 SEEDS = (2016, 1, 2, 3)
 

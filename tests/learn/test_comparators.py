@@ -128,7 +128,7 @@ class TestReports:
 @pytest.mark.parametrize("name", NAMES)
 class TestPrivacy:
     def test_costs_what_it_claims(self, name: str, epsilon: float) -> None:
-        (mechanism,) = (mechanism for label, mechanism, _ in audited(epsilon) if label == name)
+        (mechanism,) = (one.mechanism for one in audited(epsilon) if one.label == name)
         finding = examine(mechanism, epsilon=epsilon)
         assert finding.ok
         assert finding.exact == pytest.approx(epsilon, abs=1e-9)

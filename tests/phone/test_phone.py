@@ -14,12 +14,12 @@ from tests.phone.world import HALF, World
 from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.privacy.coins import ByteSource, keyed, seeded
-from hushcall.protocol.items import item_of
 from hushcall.protocol.seeds import derive, report_seed
 from hushcall.protocol.wire import COVER
 from hushcall.report.mechanism import Mechanism
@@ -161,7 +161,7 @@ def test_a_number_that_becomes_known_after_joining_is_not_reported(
     assert friend.service.requests == stranger.service.requests
     assert (row_of(stranger, 1).number, row_of(stranger, 1).dummy) == (NUMBER, False)
     # The bytes are those of the stand-in that the diary names.
-    made, item = from_plain(row.parameters or {}), item_of(NANP.parse(row.number), mechanism)
+    made, item = from_plain(row.parameters or {}), SCHEMES[mechanism].items.item(NANP.parse(row.number), NANP)
     assert row.public is not None
     assert row.report == made.privatise(item, row.public, coins_of(1, row.ticket, row.public, made, item))
 

@@ -34,8 +34,8 @@ def test_status_without_a_server(run: Run, home: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         store.put("server", f"http://127.0.0.1:{unused.getsockname()[1]}")
-    store.close()
-    said = run("status")
+        store.close()
+        said = run("status")
     assert said.code == 1
     assert "does not answer" in said.text
     assert "reports wait, and the list still works" in said.text

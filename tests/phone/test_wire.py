@@ -1,7 +1,6 @@
 """A day with nothing to say looks like any other: the same requests, sizes and times."""
 
 import math
-import time
 from bisect import bisect
 from collections import Counter
 from heapq import heappop, heappush
@@ -100,7 +99,7 @@ def bytes_on_the_wire(
         send(connection, data)
 
     service.state = "announcing"
-    phone = Phone(Store.open(folder), HttpTransport(url, HttpTransport(url).enrol().token))
+    phone = Phone(Store.open(folder), HttpTransport(url, HttpTransport(url).enrol().token), clock=lambda: START)
     phone.ingest(calls)
     with monkeypatch.context() as patched:
         patched.setattr(HTTPConnection, "send", counting)
@@ -112,8 +111,8 @@ def bytes_on_the_wire(
 
 
 def test_over_http_both_days_are_equal_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spam = [Call("+12025550143", int(time.time()) - 60, CallKind.MISSED)]
-    service = FakeService(time.time, round=1)
+    spam = [Call("+12025550143", START - 60, CallKind.MISSED)]
+    service = FakeService(lambda: START, round=1)
     with over_http(service) as url:
         quiet = bytes_on_the_wire(service, url, tmp_path / "quiet", [], monkeypatch)
         busy = bytes_on_the_wire(service, url, tmp_path / "busy", spam, monkeypatch)

@@ -15,9 +15,9 @@ from tests.server.serving import CLOSES, COLLECTS, SPAM, Handset, bearer, honest
 from tests.server.stage import NOBODY, Stage
 
 from hushcall.server.db import schema
-from hushcall.server.http.problems import Problem
 from hushcall.server.http.routes import phones
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
 
 LIMIT = 512
@@ -397,15 +397,15 @@ def a_queue_that_is_full(stage: Stage) -> httpx.Response:
 
     def slowly(intake: Intake, asked: Sequence[Announce | Upload]) -> list[Answer | Problem]:
         entered.set()
-        assert go.wait(20)
+        assert go.wait(120)
         return accept(intake, asked)
 
     stage.patch.setattr(Intake, "accept", slowly)
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(three[0].announce)
-        assert entered.wait(10)  # it is being committed: one more may wait, the third may not
+        assert entered.wait(60)  # it is being committed: one more may wait, the third may not
         others = [pool.submit(phone.announce) for phone in three[1:]]
-        done, waiting = wait(others, timeout=10, return_when=FIRST_COMPLETED)
+        done, waiting = wait(others, timeout=60, return_when=FIRST_COMPLETED)
         go.set()
         assert first.result().status_code == 201
         assert [future.result().status_code for future in waiting] == [201]

@@ -7,6 +7,7 @@ phones report. Nothing here waits.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,16 +18,16 @@ import httpx
 import sqlalchemy as sa
 
 from hushcall.mechanisms import parameters
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
-from hushcall.privacy.coins import ByteSource, os_entropy, seeded
-from hushcall.protocol.items import item_of
+from hushcall.privacy.coins import ByteSource, seeded
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
-from hushcall.server.http.problems import Problem
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.settings import Settings
@@ -58,6 +59,17 @@ def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Set
         intake={"per_device": 10_000, "linger_ms": 0, **sections.pop("intake", {})},  # type: ignore[arg-type]
         **sections,  # type: ignore[arg-type]
     )
+
+
+def shared_coins(seed: str) -> ByteSource:
+    """Coins that follow from ``seed``, for a service whose threads draw from them: no two draw the same."""
+    coins, lock = seeded(seed.encode()), threading.Lock()
+
+    def draw(count: int) -> bytes:
+        with lock:
+            return coins(count)
+
+    return draw
 
 
 def operator_token(service: Service, *scopes: str) -> str:
@@ -104,12 +116,13 @@ class Handset:
         return self.client.put(f"/v1/rounds/{number}/reports/{ticket}", content=body, headers=bearer(self.token))
 
 
-def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource = os_entropy) -> bytes:
-    """What an honest phone sends about a caller, given the round's document."""
+def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource | None = None) -> bytes:
+    """What an honest phone sends about a caller, given the round's document. Its coins follow from its ticket."""
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
     public = report_seed(bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
-    return mechanism.privatise(item_of(parsed, current["profile"]["mechanism"], NANP), public, coins)
+    item = SCHEMES[current["profile"]["mechanism"]].items.item(parsed, NANP)
+    return mechanism.privatise(item, public, coins or seeded(public))
 
 
 @dataclass

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hushcall.errors import HushcallError
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP, Number
 from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import keyed, read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
-from hushcall.protocol.items import bucket_of, item_of
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import derive
 from hushcall.protocol.states import COLLECTING
@@ -139,8 +139,8 @@ def parse_report(mechanism: Vector, report: str) -> Vector:
 
 
 def bucket_and_item(number: str, kind: str) -> Vector:
-    parsed = NANP.parse(number)
-    return {"bucket": bucket_of(parsed, kind), "item": str(item_of(parsed, kind, NANP))}
+    parsed, items = NANP.parse(number), SCHEMES[kind].items
+    return {"bucket": items.bucket(parsed), "item": str(items.item(parsed, NANP))}
 
 
 def report_seed(seed: str, ticket: str) -> Vector:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from hushcall import __version__
 from hushcall.cli import export
 from hushcall.cli.lab import audit, bench, data, demo, experiment, plan, prove, simulate
 from hushcall.cli.phone import commands
 from hushcall.cli.server import admin, config, keys, rounds, serve
+from hushcall.version import __version__
 
 app = typer.Typer(
     name="hushcall",

@@ -12,8 +12,10 @@ hushcall.errors.InvalidNumber: number must be a dialable phone number, got 'not 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +24,7 @@ from itertools import accumulate
 import phonenumbers
 
 from hushcall.errors import InvalidNumber, InvalidParameter
+from hushcall.numbers.dialled import endings, without_codes
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
 
 HOME_IN, HOME_OF = 2, 5
@@ -110,9 +113,10 @@ class NumberingPlan:
         """Read a number in any usual notation; hidden, short, foreign and impossible ones are errors.
 
         ``00`` in front is what most of the world dials for ``+``, and what a router over there writes into its log.
+        Codes that hide or show the own number (``*67``, ``#31#``) are no part of a number.
         """
         try:
-            parsed = phonenumbers.parse(_ABROAD.sub("+", text), self.region)
+            parsed = phonenumbers.parse(_ABROAD.sub("+", without_codes(text)), self.region)
         except (phonenumbers.NumberParseException, TypeError, AttributeError):
             raise InvalidNumber("number", "be a dialable phone number", text) from None
         digits = phonenumbers.national_significant_number(parsed)
@@ -148,6 +152,22 @@ class NumberingPlan:
         if home is not None:
             law[self.number(home, self.first_suffix).area] += share
         return law
+
+    def reached(self, dialled: str) -> frozenset[Number]:
+        """Whom an owner who dialled this may have reached: too many rather than too few, for they are never reported.
+
+        >>> [str(number) for number in NANP.reached("10-10-220 202 555 0143")]
+        ['+12025550143']
+        """
+        try:
+            return frozenset((self.parse(dialled),))
+        except InvalidNumber:
+            return frozenset(self._at_the_end(dialled))
+
+    def _at_the_end(self, dialled: str) -> Iterator[Number]:
+        for ending in endings(dialled):
+            with contextlib.suppress(InvalidNumber):
+                yield self.parse(ending)
 
     def dummy(self, coins: ByteSource) -> Number:
         """A uniformly random valid number: a stand-in of which only the suffix counts. Takes 16 bytes, always.

@@ -1,6 +1,7 @@
-"""Public seeds: a label and parts that anybody may know come in, 32 bytes leave, the same on every machine.
+"""The public seeds of a round, as phone, server, tour and lab derive them alike: public parts come in, 32 bytes leave.
 
-Nothing that is made here is secret. A report's odds are the same whatever its seed is (``report.subspace``).
+Nothing here is secret. A round publishes one seed; with a ticket it becomes the public seed of one report, with a
+bucket the seed of that bucket's hash functions.
 
 >>> report_seed(bytes(32), bytes(16)).hex()[:16]
 'adc7e80418d39ada'
@@ -25,10 +26,10 @@ def derive(label: str, *parts: bytes) -> bytes:
 
 
 def report_seed(round_seed: bytes, ticket: bytes) -> bytes:
-    """The seed that one report is randomised under: its matrix, and in the histograms its place, follow from it."""
+    """What selects a report's hash: neither the phone, which got its ticket, nor the server chooses it alone."""
     return derive("report", round_seed, ticket)
 
 
 def bucket_seed(round_seed: bytes, bucket: int) -> bytes:
-    """The seed of what all reports of a bucket share: the hash functions of the histograms."""
+    """What selects the hash functions that all phones of a bucket share."""
     return derive("bucket", round_seed, bucket.to_bytes(4, "big"))

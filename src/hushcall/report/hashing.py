@@ -13,10 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushcall.protocol.seeds import SEED_BYTES, derive
-
-__all__ = ["HASH_BITS", "SEED_BYTES", "MultiplyShift", "derive"]  # seeds come from protocol.seeds
-
 HASH_BITS = 31
 _MASK = (1 << 64) - 1
 

@@ -47,7 +47,7 @@ class Service:
     _pool: ProcessPoolExecutor | None = None
 
     def __post_init__(self) -> None:
-        self.devices = Devices(self.store, self.coins)
+        self.devices = Devices(self.store, self.coins, self.coins)
         self.round_signer = RoundSigner(self.settings.keys)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.corrections = Corrections(self.store, self.plan, self.publisher)

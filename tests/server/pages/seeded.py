@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from tests.server.serving import shared_coins
 
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
@@ -77,7 +78,7 @@ def open_seeded(folder: Path, *, url: str = "", story: bool = True) -> Seeded:
         round={"decoders": 0, "scheduler": False, "profile": "balanced"},  # type: ignore[arg-type]
         list={"exports": []},  # type: ignore[arg-type]
     )
-    service = open_service(settings, clock=clock)
+    service = open_service(settings, shared_coins("a story"), clock)
     token = service.devices.new_admin(frozenset(SCOPES), "the operator", NOW)
     if story:
         seed(service)

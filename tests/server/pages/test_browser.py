@@ -17,7 +17,7 @@ from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 from tests.server.serving import newest
 
 from hushcall.mechanisms import parameters
-from hushcall.privacy.coins import os_entropy
+from hushcall.privacy.coins import seeded as seeded_coins
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.db import schema
 from hushcall.server.pages.rendering import render, static_files
@@ -181,7 +181,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
     mechanism: Any = parameters.from_plain(json.loads(bucket.parameters))
     rows = []
     for ticket in tickets:
-        body = mechanism.privatise(suffix, report_seed(bytes(round_.seed), ticket), os_entropy)
+        body = mechanism.privatise(suffix, report_seed(bytes(round_.seed), ticket), seeded_coins(ticket))
         rows.append({"ticket": ticket, "round": round_.id, "bucket": bucket.bucket, "body": body})
     with service.store.write("report") as connection:
         connection.execute(sa.insert(schema.reports), rows)
@@ -189,7 +189,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
 
 def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visit) -> None:
     def downloaded() -> str:
-        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl").text
+        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl", timeout=60).text
 
     page = visit.log_in()
     assert LISTED in downloaded()
@@ -345,7 +345,7 @@ def test_no_template_holds_script_or_style() -> None:
 
 
 def test_what_people_typed_is_shown_as_text() -> None:
-    from hushcall.server.http.problems import Problem
+    from hushcall.server.problems import Problem
 
     page = render(
         "refused.html", session=None, flash="", path="/", now=NOW, problem=Problem("bad-request", "<script>x</script>")

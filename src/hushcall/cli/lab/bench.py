@@ -13,6 +13,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
+from hushcall.mechanisms import names
 
 bench = typer.Typer(help="Speed, memory and accuracy, as ratios within one run.", no_args_is_help=True)
 Peer = Annotated[
@@ -101,7 +102,7 @@ def phone(json: Json = False) -> None:
     )
 
 
-@bench.command("whole-number")
+@bench.command(names.WHOLE_NUMBER)
 def whole_number(
     reports: Annotated[int, typer.Option(min=100, help="Reports of the round.")] = 23_188,
     epsilon: Annotated[float, typer.Option(help="Budget of one report.")] = 8.0,
@@ -151,7 +152,7 @@ def rivals(
     for row in rows:
         theirs = f"{row['pure_ldp']:.2f}" if "pure_ldp" in row else ""
         told = f"{row['subspace_told_k']:.2f}"
-        cells = (theirs, f"{row['pem']:.2f}", told, f"{row['subspace']:.2f}", str(row["subspace_wrong"]))
+        cells = (theirs, f"{row[names.PEM]:.2f}", told, f"{row[names.SUBSPACE]:.2f}", str(row["subspace_wrong"]))
         table.add_row(f"{row['epsilon']:g}", *cells)
     show.console.print(table)
 

@@ -23,12 +23,8 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same mon
 
 def _lab() -> Any:
     try:
-        from hushcall.lab.data import (
-            datasets,
-            describe,
-            synthesis,
-            tables,
-        )
+        from hushcall.lab.data import datasets, synthesis, tables
+        from hushcall.lab.study import describe
     except ImportError:
         raise MissingExtra("hushcall data", "lab") from None
     return datasets, describe, synthesis, tables

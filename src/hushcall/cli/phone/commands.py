@@ -18,10 +18,10 @@ from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phon
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
-    from hushcall.phone.home.setup import SetUp
     from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
     from hushcall.phone.reporting.visit import Outcome
+    from hushcall.phone.setup import SetUp
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
@@ -64,7 +64,7 @@ def init(
 
       hushcall phone init --max-epsilon 2 --cap-window 14
     """
-    from hushcall.phone.home.setup import set_up
+    from hushcall.phone.setup import set_up
 
     limits = {
         "report": max_epsilon,
@@ -191,7 +191,7 @@ def forget(
     """
     from hushcall.phone.home.erasing import erase_all
     from hushcall.phone.home.lock import locked
-    from hushcall.phone.home.setup import is_set_up
+    from hushcall.phone.setup import is_set_up
 
     if everything and not yes:
         typer.confirm("Erase the ledger and the enrolment too? The caps start from zero then.", abort=True)

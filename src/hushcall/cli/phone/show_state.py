@@ -35,7 +35,7 @@ def status(home: Home = None, json: Json = False) -> None:
 
       hushcall phone status --json
     """
-    from hushcall.phone.home.health import examine_folder
+    from hushcall.phone.health import examine_folder
 
     found = examine_folder(folder_of(home))
     ok = all(finding.ok for finding in found)
@@ -128,8 +128,6 @@ def _others(sent: Sent) -> list[Number]:
     """
     from hushcall.phone.reporting.explain import likelihood
     from hushcall.privacy.coins import ONE, seeded, uniform, words
-    from hushcall.protocol.items import item_of
-    from hushcall.report.subspace import Subspace
 
     coins, plan, area = seeded(sent.public), sent.plan, sent.number.area
     start = uniform(words(coins(8))[0], len(FICTIONAL))
@@ -137,10 +135,11 @@ def _others(sent: Sent) -> list[Number]:
     drawn = (plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(MOST_TRIES))
     numbers = (plan.number(area, suffix) for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
     some = list(islice(numbers, OTHERS))
-    if not isinstance(sent.mechanism, Subspace):
+    mechanism = sent.one_value
+    if mechanism is None:
         return some
-    best = Fraction(sent.mechanism.response.keep, ONE)
-    fits = (n for n in numbers if likelihood(sent, item_of(n, sent.profile, plan)) == best)
+    best = Fraction(mechanism.response.keep, ONE)
+    fits = (n for n in numbers if likelihood(sent, sent.scheme.items.item(n, plan)) == best)
     return [*some, *islice(fits, 1)]
 
 
@@ -214,9 +213,7 @@ def _print(sent: Sent, found: Explanation) -> None:
 
 def _candidates(sent: Sent) -> int:
     """How many numbers the report may be about: those of the area code, or all where nothing is in the clear."""
-    from hushcall.protocol.items import UNBUCKETED
-
-    areas = len(sent.plan.area_codes) if sent.profile in UNBUCKETED else 1
+    areas = 1 if sent.scheme.bucketed else len(sent.plan.area_codes)
     return areas * sent.plan.valid_suffixes
 
 

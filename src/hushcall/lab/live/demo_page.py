@@ -6,9 +6,9 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from hushcall import __version__
 from hushcall.lab.live.demo import Day, Fate, Plan
 from hushcall.lab.study.report import STYLE
+from hushcall.version import __version__
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 260, 48, 34
 

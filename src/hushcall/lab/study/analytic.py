@@ -6,8 +6,8 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
-from hushcall.lab.data import describe
 from hushcall.lab.data.datasets import Calls
+from hushcall.lab.study import describe
 from hushcall.lab.study.experiments import EPSILONS_HH, TAUS, Statement
 from hushcall.learn import occupancy, theory
 from hushcall.report import randomisers

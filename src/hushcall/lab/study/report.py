@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushcall import __version__
 from hushcall.lab.study.experiments import Statement
+from hushcall.version import __version__
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #0072B2; --bad: #D55E00; }

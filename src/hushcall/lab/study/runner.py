@@ -16,9 +16,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from hushcall import __version__
 from hushcall.lab.data.datasets import Calls
 from hushcall.lab.study.months import Setting, run_month
+from hushcall.version import __version__
 from hushcall.whole_file import write_whole
 
 Progress = Callable[[int, int], None]

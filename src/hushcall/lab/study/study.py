@@ -11,15 +11,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from hushcall import __version__
 from hushcall.errors import InvalidParameter
-from hushcall.lab.data import describe
 from hushcall.lab.data.datasets import Calls, load
 from hushcall.lab.data.synthesis import synthesise
-from hushcall.lab.study import analytic, poisoning, report, result_figures
+from hushcall.lab.study import analytic, describe, poisoning, report, result_figures
 from hushcall.lab.study.experiments import EXPERIMENTS
 from hushcall.lab.study.months import Setting, busiest
 from hushcall.lab.study.runner import fingerprint, run_all
+from hushcall.version import __version__
 from hushcall.whole_file import write_whole
 
 REAL_DAYS = (date(2020, 2, 17), date(2020, 3, 18))

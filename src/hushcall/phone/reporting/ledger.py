@@ -14,9 +14,9 @@ from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms.schemes import sends_area_code
 from hushcall.phone.home.store import Store
 from hushcall.protocol.blocklist import iso
-from hushcall.protocol.items import UNBUCKETED
 
 DAY = 86_400
 REPORT = "report"
@@ -158,7 +158,7 @@ def guarantee(store: Store, limits: Limits, now: int) -> str:
     if not books:
         return "Nothing has left this phone yet."
     largest = max(spend.epsilon for spend in books)
-    bucketed = any(spend.mechanism not in UNBUCKETED for spend in books)
+    bucketed = any(sends_area_code(spend.mechanism) for spend in books)
     other = "another number with the same area code" if bucketed else "any other number"
     life, window = float(spent(store)), float(spent(store, now - limits.days * DAY))
     reports = "1 report" if len(books) == 1 else f"{len(books)} reports"

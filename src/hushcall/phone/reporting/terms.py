@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NumberingPlan
 from hushcall.phone.reporting.ledger import Limits
-from hushcall.protocol.items import UNBUCKETED
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.report.mechanism import Mechanism
 
@@ -38,10 +38,12 @@ def objection(limits: Limits, plan: NumberingPlan, info: RoundInfo) -> str:
     """Why this round is not what the owner agreed to; empty where it is. Looked at before anything is announced."""
     if info.plan != plan.name:
         return f"The server uses numbering plan {info.plan}, this phone {plan.name}."
+    if info.mechanism not in SCHEMES:
+        return "The server asks for a kind of report that this phone does not know."
     if info.mechanism not in limits.mechanisms.split():
         agreed = limits.mechanisms.replace(" ", ", ")
         return f"The server uses {info.mechanism}, and the owner agreed to {agreed} ({AGREE} --mechanisms)."
-    if info.mechanism not in UNBUCKETED and not limits.area_in_clear:
+    if SCHEMES[info.mechanism].items.bucketed and not limits.area_in_clear:
         return f"The server wants area codes in the clear, and the owner does not ({AGREE} --area-in-clear)."
     return ""
 

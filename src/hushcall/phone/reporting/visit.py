@@ -23,6 +23,7 @@ from fractions import Fraction
 
 from hushcall.errors import InvalidParameter, Refused
 from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home import device_key
@@ -32,7 +33,7 @@ from hushcall.phone.reporting.ledger import DAY, Limits, Spend
 from hushcall.phone.reporting.participation import Row
 from hushcall.phone.reporting.transport import Transport
 from hushcall.privacy.coins import ByteSource, keyed
-from hushcall.protocol.items import WHOLE, bucket_of, item_of
+from hushcall.protocol.items import WHOLE
 from hushcall.protocol.problems import is_final
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD
@@ -102,20 +103,18 @@ class Visit:
                 waiting = [str(made_up)]
             number, _ = candidates.choose(waiting, self.plan, coins)
             dummy = candidates.is_virtual(self.store, str(number))
-            bucket = bucket_of(number, info.mechanism)
+            bucket = SCHEMES[info.mechanism].items.bucket(number)
             participation.join(self.store, self.transport.url, info, now, str(number), bucket, moments, dummy=dummy)
         return None
 
     def _may_not_join(self) -> Outcome | None:
         info, now, limits = self.info, self.now, Limits.load(self.store)
-        if why := self._distrust():
-            return self._outcome("stopped", f"This phone takes no part: {why}.")
         if info.state != ANNOUNCING:
             late = "" if info.state == HELD else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         if info.round <= participation.highest(self.store, self.transport.url):
             return self._outcome("idle", f"Round {info.round} is older than one that this phone has joined.")
-        if why := terms.objection(limits, self.plan, info):
+        if why := terms.objection(limits, self.plan, info) or self._distrust():
             return self._outcome("stopped", why)
         if why := ledger.objection(self.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
@@ -131,10 +130,11 @@ class Visit:
         url, document = self.transport.url, self.info.document
         if document is None:  # made in this process, by a simulation
             return ""
-        if why := witness.trouble(self.store, url) or witness.verify(self.store, url, document):
-            return why
-        witness.see(self.store, url, document, self.now)
-        return witness.trouble(self.store, url)
+        why = witness.trouble(self.store, url) or witness.verify(self.store, url, document)
+        if not why:
+            witness.see(self.store, url, document, self.now)
+            why = witness.trouble(self.store, url)
+        return f"This phone takes no part with its server: {why}." if why else ""
 
     def _announce(self, row: Row) -> Outcome | None:
         """Step 2."""
@@ -162,7 +162,7 @@ class Visit:
     def _settle(self, row: Row) -> str:
         """Make the report and write it down; or why there is none."""
         if why := self._distrust():
-            return why
+            return why.rstrip(".")
         try:
             plain = self.info.parameters_for(row.bucket)
             if plain is None:
@@ -189,7 +189,7 @@ class Visit:
             if ledger.recorded_between(self.store, today, today + DAY) >= limits.rounds_per_day:
                 return "the owner's number of reports a day is reached"
             said = self._sayable(row, limits)
-            item = item_of(self.plan.parse(said.number), row.mechanism, self.plan)
+            item = SCHEMES[row.mechanism].items.item(self.plan.parse(said.number), self.plan)
             plain = to_plain(mechanism)
             coins = self._keyed(
                 "report", row.ticket.encode(), public, json.dumps(plain, sort_keys=True).encode(), str(item).encode()

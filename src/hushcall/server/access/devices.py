@@ -15,7 +15,7 @@ from hushcall.server.access.tokens import ADMIN, DEVICE, INVITE, new_token, toke
 from hushcall.server.db import schema
 from hushcall.server.db.rows import AdminRow, typed
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 SCOPES = ("read", "lists", "rounds", "devices")
 """What an operator's token may do: look; allow and appeal; move and hold rounds; enrol, invite and revoke."""
@@ -37,10 +37,14 @@ class Admin:
 
 @dataclass
 class Devices:
-    """Enrolment and tokens over a store."""
+    """Enrolment and tokens over a store: ``coins`` make secrets, ``numbers`` make devices' numbers.
+
+    Two sources, so that a simulation can repeat its devices without handing out guessable tokens.
+    """
 
     store: Store
     coins: ByteSource = os_entropy
+    numbers: ByteSource = os_entropy
 
     def enrol(self, mode: str, now: int, *, invite: str = "", by_operator: bool = False) -> tuple[int, str]:
         """A new device: its number and its token."""
@@ -74,7 +78,7 @@ class Devices:
         52 bits, which every reader of JSON can hold; among a million devices two meet once in ten thousand services,
         and then the later one is refused and asks again.
         """
-        return (int.from_bytes(read(self.coins, 7), "big") >> 4) + 1
+        return (int.from_bytes(read(self.numbers, 7), "big") >> 4) + 1
 
     def revoke(self, device: int, now: int) -> None:
         """Take a device's voice away. What it reported before stays: nobody can tell what that was."""

@@ -28,7 +28,7 @@ from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
 from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, typed
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall import __version__
 from hushcall.profiles import Profile
 from hushcall.protocol.states import HELD
 from hushcall.server.db import schema
@@ -20,6 +19,7 @@ from hushcall.server.db.store import PublishedFiles
 from hushcall.server.service import Service
 from hushcall.server.signing import signer
 from hushcall.server.signing.signer import LIFETIMES, RoleStatus
+from hushcall.version import __version__
 
 SOON = 0.25
 """An online role is signed anew at half of its life: with less than this share left, something keeps the server."""

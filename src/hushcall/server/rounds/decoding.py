@@ -21,7 +21,6 @@ from sqlalchemy.engine import Connection
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NumberingPlan, plan_named
 from hushcall.profiles import Profile
-from hushcall.protocol.items import number_of
 from hushcall.protocol.seeds import report_seed
 from hushcall.protocol.states import TAKES_RESULTS
 from hushcall.server.db import schema
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 
 CHUNK = 20_000
 """Reports in memory at a time while a bucket is tallied."""
-DENSE_FROM = 1_000_000
-"""Buckets with more users are tallied into one integer per number: 64 MB, however many reports there are."""
-AREA_PARTS = 16
-"""A round without buckets is decoded in so many parts."""
 
 
 @dataclass(frozen=True)
@@ -121,17 +116,13 @@ def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes,
 
 def tally_of(opened: Opened, reports: Iterable[tuple[bytes, Reported]]) -> tuple[int, bytes, bytes]:
     """(count, checksum, bytes) of a bucket's tally. The same reports in any order give the same three."""
-    from hushcall.learn.subspace import SubspaceLearner
-
     learner, total, stream = opened.learner, 0, iter(reports)
-    dense = isinstance(learner, SubspaceLearner)
 
     def parts() -> Iterator[Any]:
         nonlocal total
         while chunk := list(islice(stream, CHUNK)):
             total = (total + sum(int.from_bytes(digest, "big") for digest, _ in chunk)) % (1 << 256)
-            tally = learner.tally(reported for _, reported in chunk)
-            yield learner.dense(tally) if dense and opened.users > DENSE_FROM else tally  # type: ignore[attr-defined]
+            yield learner.compact(learner.tally(reported for _, reported in chunk), opened.users)
 
     tally = _merged(parts(), learner)
     return tally.count, total.to_bytes(32, "big"), tally.to_bytes()
@@ -160,28 +151,11 @@ class Decoded:
     rows: list[dict[str, Any]]
 
 
-def parts_of(mechanism: str) -> int:
-    """In how many parts a bucket is decoded."""
-    return AREA_PARTS if mechanism == "whole-number" else 1
-
-
 def decode(job: Job) -> Decoded:
     """Find the heavy hitters of one part. Pure."""
-    from hushcall.learn.subspace import SubspaceLearner
-    from hushcall.learn.whole_number import WholeNumberLearner
-
-    learner, tau = job.opened.learner, job.opened.profile.tau
-    if isinstance(learner, WholeNumberLearner):
-        areas = range(job.part, learner.areas, AREA_PARTS)
-        tally = learner.from_bytes(job.data)
-        hitters = [hitter for found in learner.find_in(tally, tau, areas) for hitter in found]
-    elif isinstance(learner, SubspaceLearner):
-        hitters = learner.find(learner.any_from_bytes(job.data), tau)
-    else:
-        hitters = learner.find(learner.from_bytes(job.data), tau)
-    rows = []
-    for hitter in hitters:
-        if number := number_of(hitter.item, job.opened.bucket, job.opened.profile.mechanism, job.opened.plan):
+    learner, profile, rows = job.opened.learner, job.opened.profile, []
+    for hitter in learner.find_part(learner.from_bytes(job.data), profile.tau, job.part, profile.scheme.parts):
+        if number := profile.scheme.items.number(hitter.item, job.opened.bucket, job.opened.plan):
             row = {"round": job.opened.round, "number": str(number), "bucket": number.area}
             # What is published lies in its interval, which knows that no more phones can report than took part.
             estimate = min(max(hitter.estimate, hitter.low), hitter.high)
@@ -215,7 +189,7 @@ def decode_round(
 def _jobs(store: Store, round_id: int, done: set[tuple[int, int]]) -> Iterator[Job]:
     table = schema.tallies.c
     for opened in opened_buckets(store, round_id):
-        left = [part for part in range(parts_of(opened.profile.mechanism)) if (opened.bucket, part) not in done]
+        left = [part for part in range(opened.profile.scheme.parts) if (opened.bucket, part) not in done]
         if left:
             rows = store.rows(sa.select(table.data).where(table.round == round_id, table.bucket == opened.bucket))
             if not rows or not rows[0].data:

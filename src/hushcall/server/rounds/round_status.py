@@ -21,7 +21,6 @@ from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, buckets_of, round_of, round_rows
 from hushcall.server.db.store import Store
-from hushcall.server.rounds.decoding import parts_of
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def progress(connection: Connection, rows: Sequence[RoundRow]) -> list[Progress]
                 reports=max(sealed, min(sealed + waiting, users)),
                 runs=running,
                 skipped=int(mine.all) - running if mine else 0,
-                parts=running * parts_of(row.profile.mechanism),
+                parts=running * row.profile.scheme.parts,
                 decoded=decoded.get(row.id, 0),
                 findings=findings.get(row.id, 0),
             )

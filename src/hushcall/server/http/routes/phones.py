@@ -8,14 +8,15 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
+from hushcall.mechanisms import names
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import unix
 from hushcall.protocol.round_document import RoundInfo, bucket_terms
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.states import COLLECTING, RoundState
 from hushcall.server.http import fast_path
-from hushcall.server.http.problems import Problem, refusals
 from hushcall.server.http.requests import RoundId, bearer, service_of
+from hushcall.server.problems import Problem, refusals
 from hushcall.server.rounds import round_status
 from hushcall.server.settings import RoundSettings
 
@@ -34,7 +35,7 @@ _EXAMPLE = RoundInfo(
     window=7,
     mechanism=DEFAULT.mechanism,
     epsilon=DEFAULT.epsilon,
-    buckets={"202": bucket_terms(3, {"mechanism": "subspace", "epsilon": 4.0, "bits": 5, "item_bits": 24})},
+    buckets={"202": bucket_terms(3, {"mechanism": names.SUBSPACE, "epsilon": 4.0, "bits": 5, "item_bits": 24})},
     profile=DEFAULT.name,
     tau=DEFAULT.tau,
     level=DEFAULT.level,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcall.lab.study.figures import PALETTE, save  # first: it says what to install where matplotlib is missing
+from hushcall.lab.figures import PALETTE, save  # first: it says what to install where matplotlib is missing
 
 # isort: split
 from matplotlib.axes import Axes

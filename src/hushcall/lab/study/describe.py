@@ -92,7 +92,7 @@ def blocked(calls: Calls, above: int, window: int = WINDOW) -> float | None:
 
 def pictures(calls: Calls, folder: Path, ending: str = "png") -> list[Path]:
     """Draw the four pictures into a folder, which is made where it is missing."""
-    from hushcall.lab.data import data_figures as draw  # numbers need no matplotlib
+    from hushcall.lab.study import data_figures as draw  # numbers need no matplotlib
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
