@@ -114,7 +114,7 @@ class Visit:
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         if info.round <= participation.highest(self.store, self.transport.url):
             return self._outcome("idle", f"Round {info.round} is older than one that this phone has joined.")
-        if why := terms.objection(limits, self.plan, info) or self._distrust():
+        if why := terms.objection(limits, self.plan, info):
             return self._outcome("stopped", why)
         if why := ledger.objection(self.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
@@ -123,7 +123,8 @@ class Visit:
             rounds = "one round" if limits.rounds_per_day == 1 else f"{limits.rounds_per_day} rounds"
             words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
-        return None
+        why = self._distrust()  # last: what a phone does not act on is nothing to keep
+        return self._outcome("stopped", why) if why else None
 
     def _distrust(self) -> str:
         """Why this document is not acted on; where it is, it is kept, to be compared with what others were shown."""
