@@ -34,10 +34,11 @@ if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
     from hushcall.phone.home.erasing import erase_all
     from hushcall.phone.home.lock import Busy
     from hushcall.phone.home.store import Store
-    from hushcall.phone.phone import Outcome, Phone
+    from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.explain import Explanation, Sent, explain
     from hushcall.phone.reporting.ledger import Limits, Spend
     from hushcall.phone.reporting.transport import Enrolment, HttpTransport, Transport
+    from hushcall.phone.reporting.visit import Outcome
     from hushcall.phone.screening.list_sync import ListClient, SyncResult
     from hushcall.phone.screening.lookup import LoadedList, Policy, Verdict, check
     from hushcall.phone.screening.screen import Screen
@@ -57,10 +58,11 @@ _ROOMS = {
     "phone.home.erasing": "erase_all",
     "phone.home.lock": "Busy",
     "phone.home.store": "Store",
-    "phone.phone": "Outcome Phone",
+    "phone.phone": "Phone",
     "phone.reporting.explain": "Explanation Sent explain",
     "phone.reporting.ledger": "Limits Spend",
     "phone.reporting.transport": "Enrolment HttpTransport Transport",
+    "phone.reporting.visit": "Outcome",
     "phone.screening.list_sync": "ListClient SyncResult",
     "phone.home.action": "Action",
     "phone.screening.lookup": "LoadedList Policy Verdict check",

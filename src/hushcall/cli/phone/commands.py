@@ -18,8 +18,9 @@ from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phon
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
-    from hushcall.phone.phone import Outcome, Phone
+    from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
+    from hushcall.phone.reporting.visit import Outcome
     from hushcall.phone.setup import SetUp
 
 phone = typer.Typer(
