@@ -25,6 +25,7 @@ def export(
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write; - is standard output.")] = STANDARD,
     home: Home = None,
+    warned: Annotated[bool, typer.Option("--warned", help="Numbers that only warn so far, too.")] = False,
     names: Annotated[bool, typer.Option("--names", help="List the apps, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout (with --names or a file).")] = False,
 ) -> None:
@@ -52,6 +53,8 @@ def export(
         raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
     writer = writer_named(to)
     blocklist = Blocklist.from_bytes(_synced(home) if source is None else _read(source))
+    if not warned:
+        blocklist = blocklist.to_block()
     data = writer.write(blocklist)
     if out == STANDARD:
         sys.stdout.buffer.write(data)

@@ -9,7 +9,8 @@ Apps that speak to PhoneBlock (SpamBlocker among them) work with a hushcall serv
 
 PhoneBlock counts votes and knows kinds of spam; we estimate how many phones reported a number on its last day, and
 know no kind. So votes are that estimate, rounded down to one of PhoneBlock's steps, and at least 2, since the number
-*is* listed; and the rating is its "bad, kind unknown".
+*is* listed; and the rating is its "bad, kind unknown". A number that only warns yet has the fewest votes, whatever its
+estimate: clients that block ask for more.
 
 >>> from dataclasses import replace
 >>> entry = Entry("+12025550143", 1_800_000_000, 1_800_086_400, 2, 118.2, 97.0, 140.1, 1e-9)
@@ -55,9 +56,17 @@ class Change:
         return rating(self.votes)
 
 
-def votes(entry: Entry) -> int:
-    """The estimate as PhoneBlock's clients filter it: the highest step that it reaches, at least the lowest one."""
-    return max((step for step in STEPS if step <= round(entry.estimate)), default=STEPS[0])
+def votes(entry: Entry, *, block: bool = True) -> int:
+    """The estimate as PhoneBlock's clients filter it: the highest step that it reaches, at least the lowest one.
+
+    What only warns stays on the lowest step.
+    """
+    return max((step for step in STEPS if block and step <= round(entry.estimate)), default=STEPS[0])
+
+
+def votes_in(made: Blocklist, entry: Entry) -> int:
+    """The votes of an entry under its list's own rule of when to block."""
+    return votes(entry, block=made.terms.block(entry))
 
 
 def rating(count: int) -> str:
@@ -72,11 +81,12 @@ def changes_between(old: Blocklist | None, new: Blocklist, formerly: Iterable[st
     kept, give no ``old`` and all numbers ``formerly`` listed: they are removed, whatever the client still holds.
     """
     before = {} if old is None else {entry.number: entry for entry in old.entries}
+    known = {} if old is None else {entry.number: votes_in(old, entry) for entry in old.entries}
     after = {entry.number for entry in new.entries}
     put = [
-        Change(entry.number, votes(entry), entry.last * 1000)
+        Change(entry.number, votes_in(new, entry), entry.last * 1000)
         for entry in new.entries
-        if entry.number not in before or votes(before[entry.number]) != votes(entry)
+        if known.get(entry.number) != votes_in(new, entry)
     ]
     last_seen = {number: entry.last for number, entry in before.items()}
     gone = (last_seen.keys() | frozenset(formerly)) - after
@@ -118,34 +128,42 @@ def sha1_of(number: str) -> str:
     return hashlib.sha1(number.encode(), usedforsecurity=False).hexdigest().upper()
 
 
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """An entry and its votes."""
+
+    entry: Entry
+    votes: int
+
+
 class CheckIndex:
     """A list, findable by the hash of a number or by the beginning of one."""
 
     def __init__(self, blocklist: Blocklist) -> None:
-        by_hash = {sha1_of(entry.number): entry for entry in blocklist.entries}
+        by_hash = {sha1_of(entry.number): Rated(entry, votes_in(blocklist, entry)) for entry in blocklist.entries}
         self._hashes = sorted(by_hash)
         self._entries = by_hash
 
-    def check(self, sha1: str) -> Entry | None:
+    def check(self, sha1: str) -> Rated | None:
         """The entry whose number has this hash, if it is listed."""
         return self._entries.get(_hex("sha1", sha1, 40))
 
-    def prefix(self, sha1: str) -> list[Entry]:
+    def prefix(self, sha1: str) -> list[Rated]:
         """Every entry whose number's hash begins like this, in the order of the hashes."""
         start = _hex("sha1", sha1, SHORTEST_PREFIX)
         first, after = bisect_left(self._hashes, start), bisect_left(self._hashes, start + "G")
         return [self._entries[found] for found in self._hashes[first:after]]
 
 
-def check_document(entry: Entry | None, fmt: Format) -> tuple[bytes, str]:
+def check_document(found: Rated | None, fmt: Format) -> tuple[bytes, str]:
     """The answer of ``/api/check`` and its media type. Of a number that is not listed we know nothing, not even it."""
-    info = _info(entry)
+    info = _info(found)
     if fmt == "json":
         return _json(info), MEDIA_TYPES[fmt]
     return _xml("phone-info", info, []), MEDIA_TYPES[fmt]
 
 
-def prefix_document(entries: Iterable[Entry], fmt: Format) -> tuple[bytes, str]:
+def prefix_document(entries: Iterable[Rated], fmt: Format) -> tuple[bytes, str]:
     """The answer of ``/api/check-prefix`` and its media type. Ranges of numbers are never listed, so both are empty."""
     rows = [_info(entry) for entry in entries]
     if fmt == "json":
@@ -153,8 +171,8 @@ def prefix_document(entries: Iterable[Entry], fmt: Format) -> tuple[bytes, str]:
     return _xml("prefix-check-result", {}, [("phone-info", row) for row in rows]), MEDIA_TYPES[fmt]
 
 
-def _info(entry: Entry | None) -> dict[str, Any]:
-    count = 0 if entry is None else votes(entry)
+def _info(found: Rated | None) -> dict[str, Any]:
+    entry, count = (None, 0) if found is None else (found.entry, found.votes)
     return {
         "phone": "" if entry is None else entry.number,
         "votes": count,
