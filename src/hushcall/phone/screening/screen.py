@@ -36,7 +36,7 @@ class Screen:
 
     def refresh(self) -> None:
         """Take over what has changed since: contacts, policy, a newer list."""
-        self._policy = Policy(int(self.store.get("block_days", "2")), contacts=candidates.contacts(self.store))
+        self._policy = Policy(int(self.store.get("block_days", "0")) or None, contacts=candidates.contacts(self.store))
         self._own = Personal.load(self.store)
         self._harshest = self.store.get("policy", "block")
         stamp = self._list_stamp()
