@@ -146,5 +146,5 @@ def test_duckdb_counts_reports_by_the_documented_query(tmp_path: Path) -> None:
     address, _ = make(tmp_path / "archive", {212: [40, 5], 415: [30]})
     docs = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text(encoding="utf-8")
     query = docs.split("```sql\n")[1].split("```")[0].replace("ARCHIVE", str(tmp_path / "archive"))
-    assert duckdb.sql(query).fetchall() == [(7, 212, 45), (7, 415, 30)]
+    assert duckdb.execute(query).fetchall() == [(7, 212, 45), (7, 415, 30)]
     assert address.round(7).reports == 75

@@ -71,7 +71,7 @@ def write_bucket(
     chunks: Iterable[ReportArrays],
 ) -> ArchivedBucket:
     """Write one bucket's reports, a chunk at a time, into as many files as it takes."""
-    system, folder, files = address.system, f"bucket={bucket}", []
+    system, folder, files = address.system, f"bucket={bucket}", list[ArchivedFile]()
     system.makedirs(address.path(round_folder, folder), exist_ok=True)
     checksum, waiting = 0, iter(chunks)
     chunk = next(waiting, None)

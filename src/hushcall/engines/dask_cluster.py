@@ -7,6 +7,7 @@ another, and decoding the same part again gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -25,17 +26,14 @@ class DaskEngine:
     """``address`` is a scheduler's (``tcp://host:8786``); without one, ``workers`` processes are started here."""
 
     def __init__(self, address: str | None = None, workers: int = 2) -> None:
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError:
-            raise MissingExtra("the dask engine", "scale") from None
+        distributed = _distributed()
         self._cluster: Any = None
         if address is None:
-            self._cluster = LocalCluster(
+            self._cluster = distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
             )
         try:
-            self.client = Client(address or self._cluster, timeout=20)
+            self.client: Any = distributed.Client(address or self._cluster, timeout=20)
         except (OSError, TimeoutError, ValueError) as error:
             raise Unreachable(f"no Dask scheduler answers at {address} ({error})") from None
 
@@ -50,10 +48,8 @@ class DaskEngine:
 
     def each(self, work: Callable[[T], R], jobs: Iterable[T]) -> Iterator[R]:
         """Any work, one task a job. A task that failed for its own reasons raises them here."""
-        from distributed import as_completed
-
         waiting, width = iter(jobs), max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
-        running = as_completed()
+        running: Any = _distributed().as_completed()
         for job in islice(waiting, AHEAD * width):
             running.add(self._submit(work, job))
         for future in running:
@@ -69,6 +65,14 @@ class DaskEngine:
         self.client.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+def _distributed() -> Any:
+    """The package, imported when a cluster is asked for; it has no types of its own."""
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise MissingExtra("the dask engine", "scale") from None
 
 
 def _one_thread(work: Callable[[T], R], job: T) -> R:

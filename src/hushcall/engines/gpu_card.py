@@ -21,7 +21,10 @@ BLOCKS = 512
 
 @dataclass(frozen=True)
 class _Waiting:
+    """A bucket in line. Its learner tests every number by one Walsh spectrum (``learn.subspace.EveryNumberTested``)."""
+
     evidence: Evidence
+    learner: Any
     tally: Any
 
 
@@ -47,15 +50,14 @@ class GpuEngine:
 
     def _take(self, one: Evidence, waiting: dict[int, list[_Waiting]]) -> Iterator[Findings]:
         """Put a bucket into the array that is being filled, and decode a full one."""
-        tally, bits = one.tally(), one.learner.spectrum
-        if not one.learner.fits_spectrum(tally):
-            hitters = one.learner.find(tally, one.tau)
-            yield Findings(one.key, tally.count, tuple(hitters))
+        learner: Any = one.learner
+        tally, bits = one.tally(), learner.spectrum
+        if not learner.fits_spectrum(tally):
+            yield Findings(one.key, tally.count, tuple(learner.find(tally, one.tau)))
             return
-        some = waiting.setdefault(bits or 0, [])
-        some.append(_Waiting(one, tally))
-        if len(some) == max(self._blocks >> max((bits or 0) - 24, 0), 1):
-            yield from self._decode(bits or 0, waiting.pop(bits or 0))
+        waiting.setdefault(bits, []).append(_Waiting(one, learner, tally))
+        if len(waiting[bits]) == max(self._blocks >> max(bits - 24, 0), 1):
+            yield from self._decode(bits, waiting.pop(bits))
 
     def _decode(self, bits: int, some: list[_Waiting]) -> Iterator[Findings]:
         cells = self._spectrum(bits + (len(some) - 1).bit_length())
@@ -64,14 +66,14 @@ class GpuEngine:
             cells.spread(one.tally.rows, one.tally.values, place << bits)
         cells.transform(plan(bits))
         for one, items in zip(some, self._candidates(cells, bits, some), strict=True):
-            hitters = one.evidence.learner.confirm(one.tally, one.evidence.tau, items)
+            hitters = one.learner.confirm(one.tally, one.evidence.tau, items)
             yield Findings(one.evidence.key, one.tally.count, tuple(hitters))
 
     def _candidates(self, cells: Any, bits: int, some: list[_Waiting]) -> Iterator[list[int]]:
         """Items of each bucket that reach its threshold; for whole numbers every area code has the same one."""
-        learner = some[0].evidence.learner
+        learner = some[0].learner
         areas, suffix = learner.areas, bits - (learner.areas - 1).bit_length()
-        least = np.repeat([one.evidence.learner.least_sum(one.tally.count, one.evidence.tau) for one in some], areas)
+        least = np.repeat([one.learner.least_sum(one.tally.count, one.evidence.tau) for one in some], areas)
         places, _ = cells.at_least(least.astype(np.int64), learner.domain.start, learner.domain.stop)
         buckets = places >> bits if len(some) > 1 else np.zeros(len(places), np.int64)
         assert len(some) == 1 or suffix == bits  # noqa: S101 - whole numbers fill an array by themselves

@@ -100,7 +100,10 @@ class Learner(Protocol[T]):
 class InOnePart(Generic[T]):
     """The usual answers of a learner: one form of a tally, one part, no spectrum, no bound on wrong listings."""
 
-    spectrum: int | None = None
+    @property
+    def spectrum(self) -> int | None:
+        """None."""
+        return None
 
     def tally(self, reports: Iterable[Reported]) -> T:
         """Sum up reports."""

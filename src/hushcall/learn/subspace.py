@@ -95,7 +95,7 @@ class EveryNumberTested:
     tolerance: int
 
     @property
-    def spectrum(self) -> int:
+    def spectrum(self) -> int | None:
         """The bits of an item."""
         return self.mechanism.item_bits
 
