@@ -38,10 +38,10 @@ if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
     from hushcall.phone.reporting.explain import Explanation, Sent, explain
     from hushcall.phone.reporting.ledger import Limits, Spend
     from hushcall.phone.reporting.transport import Enrolment, HttpTransport, Transport
-    from hushcall.phone.reporting.visit import Outcome
     from hushcall.phone.screening.list_sync import ListClient, SyncResult
     from hushcall.phone.screening.lookup import LoadedList, Policy, Verdict, check
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.visit import Outcome
     from hushcall.profiles import PROFILES, Profile
     from hushcall.protocol.blocklist import Blocklist, Entry
     from hushcall.protocol.round_document import RoundInfo
@@ -62,7 +62,7 @@ _ROOMS = {
     "phone.reporting.explain": "Explanation Sent explain",
     "phone.reporting.ledger": "Limits Spend",
     "phone.reporting.transport": "Enrolment HttpTransport Transport",
-    "phone.reporting.visit": "Outcome",
+    "phone.visit": "Outcome",
     "phone.screening.list_sync": "ListClient SyncResult",
     "phone.home.action": "Action",
     "phone.screening.lookup": "LoadedList Policy Verdict check",

@@ -20,8 +20,8 @@ from hushcall.cli.show import Json
 if TYPE_CHECKING:
     from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
-    from hushcall.phone.reporting.visit import Outcome
     from hushcall.phone.setup import SetUp
+    from hushcall.phone.visit import Outcome
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
