@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.archive import RoundOption, Where, address_of
+from hushcall.cli.addresses import Where, address_of
+from hushcall.cli.server.archive import RoundOption
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 

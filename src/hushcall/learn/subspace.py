@@ -113,8 +113,8 @@ class EveryNumberTested:
             return []
         rule, law = self.rule(tau), self.law(tally.count)
         counts, least = few_supports(tally, items).tolist(), rule.least(law)
-        enough = [(item, count) for item, count in zip(items, counts, strict=True) if count >= least]
-        return rule.decide(law.hitter(item, count, tolerance=self.tolerance) for item, count in enough)
+        hits = ((item, n) for item, n in zip(items, counts, strict=True) if n >= least)
+        return rule.decide(law.hitter(item, n, tolerance=self.tolerance) for item, n in hits)
 
     @property
     def hypotheses(self) -> int:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from hushcall.cli import show
+from hushcall.cli.addresses import address_of
 from hushcall.cli.options import PROFILE_HELP, chosen_profile
-from hushcall.cli.server.archive import address_of
 from hushcall.cli.show import Json
 
 lab = typer.Typer(help="Worlds to try things on.", no_args_is_help=True)

@@ -8,25 +8,15 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.addresses import Where, address_of
 from hushcall.cli.server.on_service import on_service
 from hushcall.cli.show import Json
-from hushcall.errors import MissingExtra
 
 if TYPE_CHECKING:
     from hushcall.server.service import Service
 
 archive = typer.Typer(help="A closed round's reports as Parquet: written, verified, read back.", no_args_is_help=True)
-Where = Annotated[str, typer.Argument(metavar="ARCHIVE", help="A folder, or any address that fsspec knows.")]
 RoundOption = Annotated[int | None, typer.Option("--round", min=1, help="Which one. Default: the newest.")]
-
-
-def address_of(url: str) -> Any:
-    """The archive at an address, or an error that names the packages it takes."""
-    try:
-        from hushcall.archive.manifest import Address
-    except ImportError:
-        raise MissingExtra("hushcall archive", "scale") from None
-    return Address(url)
 
 
 @archive.command("export")
