@@ -115,9 +115,10 @@ class WholeNumberLearner(EveryNumberTested):
 
 
 def part_of(areas: int, part: int, parts: int) -> range:
-    """The area codes of one of so many parts: groups are shared out as evenly as they can be."""
+    """The area codes of one of so many parts: whole groups where there are enough of them, as evenly as they can be."""
     groups = -(-areas // GROUP)
-    return range(*(min(groups * place // parts * GROUP, areas) for place in (part, part + 1)))
+    size = GROUP if groups >= parts else 1
+    return range(*(min(-(-areas // size) * place // parts * size, areas) for place in (part, part + 1)))
 
 
 def updates_are_shared(reports: int, bits: int, areas: int) -> bool:
