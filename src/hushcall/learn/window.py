@@ -117,8 +117,11 @@ def find_in_windows(
     chosen = spans(laws, windows, first.rule(tau))
     found: dict[int, HeavyHitter] = {}
     todo = range(part, first.areas, parts)
+    bits = min(first.mechanism.item_bits, SUFFIX_BITS)
+    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
     for done, area in enumerate(todo, 1):
-        for hitter in _in_area(held, chosen, area):
+        pile.empty()
+        for hitter in _in_area(held, chosen, pile, area):
             found.setdefault(hitter.item, hitter)
         progress(done, len(todo))
     return sorted(found.values(), key=lambda hitter: (-hitter.estimate, hitter.item))
@@ -135,28 +138,22 @@ def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -
     return out
 
 
-def _in_area(held: Sequence[Past], chosen: Sequence[Span], area: int) -> Iterator[HeavyHitter]:
+def _in_area(held: Sequence[Past], chosen: Sequence[Span], pile: Pile, area: int) -> Iterator[HeavyHitter]:
     """The findings of every window in one area code, the shortest window first."""
     local = [one.learner.in_area(one.tally, area) for one in held]
-    bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
-    sizes = [(one.tally.count, one.learner.mechanism.bits) for one in held]
-    pile, added, domain = Pile(bits, sizes, len(chosen)), 0, held[0].learner.domain
+    added, domain = 0, held[0].learner.domain
     for span in chosen:
         while added < len(held) and held[added].age < span.length:
             pile.add(held[added].learner, local[added])
             added += 1
-        counts = pile.counts()
-        places = walsh.at_least(counts, span.least, domain.start, domain.stop).tolist()
-        apart = _by_part(held[:added], local, span, places)
+        places, counts = pile.at_least(span.least, domain)
+        apart = _by_part(held[:added], local, span, places) or [counts]
         for row, place in enumerate(places):
-            mine = [int(column[row]) for column in apart] if apart else [int(counts[place])]
-            if hitter := span.verdict(area << SUFFIX_BITS | place, mine):
+            if hitter := span.verdict(area << SUFFIX_BITS | place, [int(column[row]) for column in apart]):
                 yield hitter
 
 
-def _by_part(
-    inside: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]
-) -> list[NDArray[np.int64]]:
+def _by_part(inside: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]) -> list[Sequence[int]]:
     """The counts of a few numbers for each part of the law; nothing where it has only one, whose count is known."""
     if len(span.law.parts) == 1 or not places:
         return []
@@ -165,44 +162,62 @@ def _by_part(
         law = one.learner.law(one.tally.count)
         which = next(i for i, part in enumerate(span.law.parts) if (part.p, part.q) == (law.p, law.q))
         out[which] += one.learner.supports(tally, places)
-    return out
+    return [column.tolist() for column in out]
 
 
 class Pile:
-    """C(x) of all x, growing round by round."""
+    """C(x) of all x, growing round by round. Made once for a scan, and emptied for each area code."""
 
     def __init__(self, bits: int, rounds: Sequence[tuple[int, int]], looks: int) -> None:
         """``rounds`` are (reports, b) of all that will be added, ``looks`` how often the counts will be asked for."""
-        self.bits = bits
+        self.bits, self.looks, self.looked = bits, looks, 0
         some = [(n, b) for n, b in rounds if 2 * b <= bits]
-        self.scale = max((b for _, b in some), default=0)
         listing = sum(n << max(bits - b, 0) for n, b in some)
         summing = sum(n << b for n, b in some) + looks * (3 << bits)  # a transform costs three updates a cell
-        fits = sum(n for n, _ in some) << self.scale < 1 << 31
-        self.spectrum = np.zeros(1 << bits, np.int32) if fits and summing < listing else None
-        self.listed: NDArray[np.int32] | None = None if self.spectrum is not None else np.zeros(1 << bits, np.int32)
+        scale = max((b for _, b in some), default=0)
+        fits = sum(n for n, _ in some) << scale < 1 << 31
+        self.scale = scale if fits and summing < listing else 0
+        self.spectrum = self.scratch = self.listed = np.zeros(0, np.int32)
+
+    def empty(self) -> None:
+        """Start again, in the memory that is there."""
+        self.looked = 0
+        for array in (self.spectrum, self.listed):
+            array.fill(0)
 
     def add(self, learner: Any, tally: Any) -> None:
         """One more round."""
         if not isinstance(tally, SparseTally):
-            self._list()[:] += learner.support(tally)
-        elif self.spectrum is not None and 2 * learner.mechanism.bits <= self.bits:
+            self.listed = self._room(self.listed)
+            self.listed += learner.support(tally)
+        elif self.scale and 2 * learner.mechanism.bits <= self.bits:
+            self.spectrum = self._room(self.spectrum)
             walsh.accumulate(self.spectrum, tally.rows.astype(np.uint32), tally.values, self.scale)
         else:
-            walsh.count_members(self._list(), tally.rows.astype(np.uint32), tally.values)
+            self.listed = self._room(self.listed)
+            walsh.count_members(self.listed, tally.rows.astype(np.uint32), tally.values)
 
-    def _list(self) -> NDArray[np.int32]:
-        if self.listed is None:
-            self.listed = np.zeros(1 << self.bits, np.int32)
-        return self.listed
+    def _room(self, array: NDArray[np.int32]) -> NDArray[np.int32]:
+        return array if array.size else np.zeros(1 << self.bits, np.int32)
 
-    def counts(self) -> NDArray[np.int32]:
-        """C(x) of what was added so far; not to be written into."""
-        if self.spectrum is None:
-            return self._list()
-        counts = self.spectrum.copy()
+    def at_least(self, threshold: int, domain: range) -> tuple[list[int], list[int]]:
+        """(x, C(x)) of all x of the domain with so much support among what was added so far."""
+        self.looked += 1
+        counts, scale = self.listed, 0
+        if self.spectrum.size:
+            counts, scale = self._transformed(), self.scale
+            if self.listed.size:
+                counts += self.listed << scale
+        # Counts stay scaled: one comparison with a scaled threshold is cheaper than dividing 2²⁴ of them.
+        places = walsh.at_least(counts, threshold << scale, domain.start, domain.stop)
+        return places.tolist(), (counts[places] >> scale).tolist()
+
+    def _transformed(self) -> NDArray[np.int32]:
+        """2^scale·C of the spectrum, which is used up by the last look: the others take a copy."""
+        if self.looked >= self.looks:
+            counts = self.spectrum
+        else:
+            counts = self.scratch = self._room(self.scratch)
+            np.copyto(counts, self.spectrum)
         walsh.transform(counts)
-        counts >>= self.scale
-        if self.listed is not None:
-            counts += self.listed
         return counts
