@@ -216,7 +216,7 @@ def open_bucket(
     """With the b that finds the smallest numbers; None where not even a number that all phones hold would be found."""
     domain = valid_suffixes(plan)
     bits = bits_for(users, profile.epsilon, len(domain) * buckets, profile.level, profile.tau)
-    learner = SubspaceLearner(Subspace(profile.epsilon, bits), domain, profile.level, buckets)
+    learner = SubspaceLearner(Subspace(profile.epsilon, bits, plan.suffix_bits), domain, profile.level, buckets)
     return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
 
 

@@ -129,6 +129,7 @@ def open_bucket(
         seed=seed,
         accounting=profile.accounting,
         keep=theory.best_keep(profile.epsilon_hh / profile.repetitions, users, tau) if kind == "tuned" else None,
+        item_bits=plan.suffix_bits,
     )
     return SuccinctHistogramLearner(mechanism, valid_suffixes(plan), profile.list_size)
 

@@ -24,10 +24,10 @@ from hushcall.learn.subspace import EveryNumberTested, SparseTally, few_supports
 from hushcall.learn.subspace_tuning import bits_for
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
+from hushcall.protocol.items import PLACED
 from hushcall.report.subspace import WholeNumber
 
 SUFFIX_BITS = 24
-_LOW = np.uint64((1 << SUFFIX_BITS) - 1)
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class WholeNumberLearner(EveryNumberTested):
     domain: range
     areas: int
     level: float = 1e-3
+    suffix_bits: int = SUFFIX_BITS
 
     @property
     def hypotheses(self) -> int:
@@ -58,9 +59,9 @@ class WholeNumberLearner(EveryNumberTested):
 
     def in_area(self, tally: SparseTally, area: int) -> SparseTally:
         """The same reports as reports of suffixes of one area code: values shifted by A_hi·t."""
-        high = np.bitwise_count((tally.rows >> np.uint64(SUFFIX_BITS)) & np.uint64(area)).astype(np.uint32)
+        high = np.bitwise_count((tally.rows >> np.uint64(self.suffix_bits)) & np.uint64(area)).astype(np.uint32)
         shift = ((high & np.uint32(1)) << np.arange(tally.rows.shape[1], dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
-        return replace(tally, rows=tally.rows & _LOW, values=tally.values ^ shift)
+        return replace(tally, rows=tally.rows & np.uint64((1 << self.suffix_bits) - 1), values=tally.values ^ shift)
 
     def find_in(self, tally: SparseTally, tau: float, areas: Iterable[int]) -> Iterator[list[HeavyHitter]]:
         """One area code after the other, so that a caller can show progress or stop early."""
@@ -68,9 +69,9 @@ class WholeNumberLearner(EveryNumberTested):
         least = rule.least(law)
         for area in areas:
             local = self.in_area(tally, area)
-            counts = walsh.support(local.rows.astype(np.uint32), local.values, SUFFIX_BITS)
+            counts = walsh.support(local.rows.astype(np.uint32), local.values, self.suffix_bits)
             places = walsh.at_least(counts, least, self.domain.start, self.domain.stop)
-            yield rule.decide(law.hitter(area << SUFFIX_BITS | int(p), int(counts[p])) for p in places)
+            yield rule.decide(law.hitter(area << self.suffix_bits | int(p), int(counts[p])) for p in places)
 
     def find(self, tally: SparseTally, tau: float = 0.0, progress: Progress = quiet) -> list[HeavyHitter]:
         """Every number of the plan that is significant and above τ, largest first."""
@@ -98,10 +99,12 @@ def open_bucket(
     """The learner of a whole round; None: too few phones to find anything."""
     domain, areas = valid_suffixes(plan), len(plan.area_codes)
     bits = bits_for(users, profile.epsilon, len(domain) * areas, profile.level, profile.tau)
-    learner = WholeNumberLearner(WholeNumber(profile.epsilon, bits), domain, areas, profile.level)
+    mechanism = WholeNumber(profile.epsilon, bits, PLACED.bits(plan))
+    learner = WholeNumberLearner(mechanism, domain, areas, profile.level, plan.suffix_bits)
     return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: WholeNumber, buckets: int) -> WholeNumberLearner:
     """With the b that the phones were given."""
-    return WholeNumberLearner(mechanism, valid_suffixes(plan), len(plan.area_codes), profile.level)
+    areas = len(plan.area_codes)
+    return WholeNumberLearner(mechanism, valid_suffixes(plan), areas, profile.level, plan.suffix_bits)

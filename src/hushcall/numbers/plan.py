@@ -22,36 +22,56 @@ import phonenumbers
 
 from hushcall.errors import InvalidNumber
 from hushcall.numbers.dialled import endings, without_codes
+from hushcall.numbers.suffixes import digits_of, first_of_length, numeral
 from hushcall.privacy.coins import ByteSource, read, uniform, words
 
+_WHOLE = re.compile(r"\s*(?:tel:)?\s*[+\uff0b]", re.IGNORECASE)
 _ABROAD = re.compile(r"^\s*00(?=[ ./()-]*[1-9])")
+
+
+def _plain(text: str) -> str:
+    return "".join(str(int(char)) for char in text if char.isdecimal())
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Number:
-    """One valid number of a plan. Made by :meth:`NumberingPlan.parse` or :meth:`NumberingPlan.number`."""
+    """One valid number of a plan. Made by :meth:`NumberingPlan.parse` or :meth:`NumberingPlan.number`.
+
+    ``suffix`` is what goes through a randomiser: where all suffixes have ``suffix_digits`` digits their value,
+    elsewhere (``suffix_digits`` is 0) their numeral, which tells the length too (:mod:`~hushcall.numbers.suffixes`).
+    """
 
     country_code: int
     area: int
     suffix: int
     suffix_digits: int = 7
+    area_digits: int = 3
 
     def __str__(self) -> str:
         """E.164, as a blocklist prints it."""
-        return f"+{self.country_code}{self.area}{self.suffix:0{self.suffix_digits}d}"
+        return f"+{self.country_code}{self.digits}"
+
+    @property
+    def digits(self) -> str:
+        """The national number as it is written after the country code: Italy's begin with a zero."""
+        suffix = f"{self.suffix:0{self.suffix_digits}d}" if self.suffix_digits else digits_of(self.suffix)
+        return f"{self.area:0{self.area_digits}d}{suffix}"
 
     @property
     def national(self) -> int:
-        """The ten digits as one integer, which is what the original protocol encodes in 34 bits."""
-        return int(self.area * 10**self.suffix_digits + self.suffix)
+        """Those digits as one integer, which is what the original protocol encodes in 34 bits."""
+        return int(self.digits)
 
 
 @dataclass(frozen=True)
 class NumberingPlan:
     """Which numbers exist: a value, so that another country is another constant and not other code.
 
-    ``name`` carries a year. The order of ``area_codes`` is part of the protocol where a number is reported
+    ``name`` carries a year or a digest. The order of ``area_codes`` is part of the protocol where a number is reported
     whole (a report holds the *index* of its area code), so a changed list is a new plan with a new name.
+
+    An area code is the first ``area_digits`` digits. What follows has ``suffix_digits`` digits, or in a plan where that
+    is 0, as many as ``lengths`` says for the area code (a bit for each length, in the order of ``area_codes``).
     """
 
     name: str
@@ -60,15 +80,19 @@ class NumberingPlan:
     area_codes: tuple[int, ...]
     suffix_digits: int
     first_suffix: int  # below it, the exchange would start with a digit that no exchange starts with
+    area_digits: int = 3
+    lengths: tuple[int, ...] = ()
+    national_prefix: str = ""  # what is dialled before a number without its country code
+    whole_from: int = 0  # without that prefix, fewer digits are a neighbour's number, dialled without its area code
 
     @property
     def suffixes(self) -> int:
         """How many suffixes can be written, valid or not: D = 10⁷ in North America."""
-        return int(10**self.suffix_digits)
+        return first_of_length(self._longest + 1) if self.lengths else int(10**self.suffix_digits)
 
     @property
     def suffix_bits(self) -> int:
-        """ℓ, the bits that hold a suffix: 24 in North America."""
+        """ℓ, the bits that hold a suffix: 24 in North America, 27 where it may have up to eight digits."""
         return (self.suffixes - 1).bit_length()
 
     @property
@@ -78,17 +102,28 @@ class NumberingPlan:
 
     @property
     def valid_suffixes(self) -> int:
-        """How many suffixes a subscriber can have."""
+        """How many suffixes a subscriber can have, in some area code."""
         return self.suffixes - self.first_suffix
 
+    @cached_property
+    def _longest(self) -> int:
+        return max(mask.bit_length() - 1 for mask in self.lengths)
+
     def suffix_is_valid(self, suffix: int) -> bool:
-        """Whether a subscriber can have this suffix."""
+        """Whether a subscriber can have this suffix, in some area code."""
         return self.first_suffix <= suffix < self.suffixes
 
     @cached_property
     def area_index(self) -> dict[int, int]:
         """Area code → its place in the plan."""
         return {area: place for place, area in enumerate(self.area_codes)}
+
+    def lengths_of(self, area: int) -> tuple[int, ...]:
+        """How many digits may follow an area code."""
+        if not self.lengths:
+            return (self.suffix_digits,)
+        mask = self.lengths[self.area_index[area]]
+        return tuple(length for length in range(mask.bit_length()) if mask >> length & 1)
 
     def number(self, area: int, suffix: int) -> Number:
         """The number with these parts, or :class:`InvalidNumber`."""
@@ -97,23 +132,54 @@ class NumberingPlan:
         if type(suffix) is not int or not self.suffix_is_valid(suffix):
             rule = f"lie from {self.first_suffix} to {self.suffixes - 1}"
             raise InvalidNumber("suffix", rule, suffix)
-        return Number(self.country_code, area, suffix, self.suffix_digits)
+        if self.lengths and len(digits_of(suffix)) not in self.lengths_of(area):
+            raise InvalidNumber("suffix", "have as many digits as its area code allows", digits_of(suffix))
+        return Number(self.country_code, area, suffix, self.suffix_digits, self.area_digits)
+
+    def existing(self, area: int, suffix: int) -> Number | None:
+        """The number with these parts, or None where nobody can have it."""
+        try:
+            return self.number(area, suffix)
+        except InvalidNumber:
+            return None
 
     def parse(self, text: str) -> Number:
         """Read a number in any usual notation; hidden, short, foreign and impossible ones are errors.
 
         ``00`` in front is what most of the world dials for ``+``, and what a router over there writes into its log.
-        Codes that hide or show the own number (``*67``, ``#31#``) are no part of a number.
+        Codes that hide or show the own number (``*67``, ``#31#``) are no part of a number. Where numbers have no fixed
+        length and a prefix is dialled before the area code (Germany's 0), a number without it is a neighbour's, dialled
+        without the area code: nobody can tell whose.
         """
         try:
-            parsed = phonenumbers.parse(_ABROAD.sub("+", without_codes(text)), self.region)
+            bare = _ABROAD.sub("+", without_codes(text))
+            parsed = phonenumbers.parse(bare, self.region)
         except (phonenumbers.NumberParseException, TypeError, AttributeError):
             raise InvalidNumber("number", "be a dialable phone number", text) from None
         digits = phonenumbers.national_significant_number(parsed)
-        if parsed.country_code != self.country_code or len(digits) != 3 + self.suffix_digits:
-            rule = f"be a {3 + self.suffix_digits}-digit number of country code +{self.country_code}"
-            raise InvalidNumber("number", rule, text)
-        return self.number(int(digits[:3]), int(digits[3:]))
+        whole = _WHOLE.match(bare) or _plain(bare).startswith(self.national_prefix)
+        if not whole and len(digits) < self.whole_from:
+            raise InvalidNumber("number", f"start with {self.national_prefix}, + or 00", text)
+        if parsed.country_code != self.country_code or not self._fits(len(digits)):
+            raise InvalidNumber("number", self._rule, text)
+        suffix = digits[self.area_digits :]
+        return self.number(int(digits[: self.area_digits]), numeral(suffix) if self.lengths else int(suffix))
+
+    def _fits(self, length: int) -> bool:
+        if self.lengths:
+            return self.area_digits < length <= self.area_digits + self._longest
+        return length == self.area_digits + self.suffix_digits
+
+    @property
+    def _rule(self) -> str:
+        if self.lengths:
+            return f"be a number of country code +{self.country_code} with at most {self.most_digits} digits"
+        return f"be a {self.most_digits}-digit number of country code +{self.country_code}"
+
+    @property
+    def most_digits(self) -> int:
+        """How many digits the longest number has after the country code."""
+        return self.area_digits + (self._longest if self.lengths else self.suffix_digits)
 
     def reached(self, dialled: str) -> frozenset[Number]:
         """Whom an owner who dialled this may have reached: too many rather than too few, for they are never reported.
@@ -132,14 +198,20 @@ class NumberingPlan:
             with contextlib.suppress(InvalidNumber):
                 yield self.parse(ending)
 
-    def dummy(self, coins: ByteSource) -> Number:
+    def dummy(self, coins: ByteSource, within: int | None = None) -> Number:
         """A random valid number, for a phone with nothing to report. Takes 16 bytes, always.
 
-        It goes through the randomiser like any other number, so its slight unevenness (2⁻⁴⁰) costs no
-        privacy, and its report costs the same ε as a real one: the paper's "0" for it is a slip.
+        ``within`` is the area code where one was announced. It goes through the randomiser like any other number, so
+        its slight unevenness (2⁻⁴⁰) costs no privacy, and its report costs the same ε as a real one: the paper's "0"
+        for it is a slip.
         """
-        area, suffix = words(read(coins, 16))
-        return self.number(
-            self.area_codes[uniform(area, len(self.area_codes))],
-            self.first_suffix + uniform(suffix, self.valid_suffixes),
-        )
+        drawn, suffix = words(read(coins, 16))
+        area = self.area_codes[uniform(drawn, len(self.area_codes))] if within is None else within
+        if not self.lengths:
+            return self.number(area, self.first_suffix + uniform(suffix, self.valid_suffixes))
+        place = uniform(suffix, sum(10**length for length in self.lengths_of(area)))
+        for length in self.lengths_of(area):
+            if place < 10**length:
+                return self.number(area, first_of_length(length) + place)
+            place -= 10**length
+        raise AssertionError("a place lies in one of the lengths")

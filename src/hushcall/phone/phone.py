@@ -95,7 +95,7 @@ class Phone:
 
         store = setup.opened(folder)
         try:
-            return cls(store, setup.transport_of(store))
+            return cls(store, setup.transport_of(store), setup.plan_of(store))
         except BaseException:
             store.close()
             raise
@@ -287,11 +287,10 @@ class _Visit:
         The dummy is drawn either way: what is drawn does not depend on whom the owner knows.
         """
         phone = self.phone
-        drawn = phone.plan.dummy(phone.coins)
+        drawn = phone.plan.dummy(phone.coins, None if row.bucket == WHOLE else row.bucket)
         if not candidates.is_known(phone.store, row.number):
             return row
-        area = drawn.area if row.bucket == WHOLE else row.bucket
-        return replace(row, number=str(phone.plan.number(area, drawn.suffix)), dummy=True)
+        return replace(row, number=str(drawn), dummy=True)
 
     def _keep(self, row: Row, mechanism: Mechanism, public: bytes, report: bytes) -> None:
         """Spend, bytes and number in one transaction, before anything is sent.

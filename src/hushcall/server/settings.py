@@ -21,7 +21,7 @@ from pydantic_settings import (
 )
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
+from hushcall.numbers import NANP, SHIPPED, NumberingPlan, plan_named
 from hushcall.profiles import PROFILES, Profile
 
 DATABASE = "hushcall.db"
@@ -53,7 +53,7 @@ class RoundSettings(_Section):
     epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
     level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
-    plan: str = Field(default=NANP.name, description=f"whose numbers: one of {', '.join(PLANS)}")
+    plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}")
     period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")

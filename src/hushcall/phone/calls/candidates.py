@@ -135,9 +135,18 @@ def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tup
     """
     (word,) = words(read(coins, WORD_BYTES))
     dummy = plan.dummy(coins)
-    if not candidates:
+    known = [number for text in candidates if (number := _of_plan(text, plan)) is not None]
+    if not known:
         return dummy, True
-    return plan.parse(candidates[uniform(word, len(candidates))]), False
+    return known[uniform(word, len(known))], False
+
+
+def _of_plan(text: str, plan: NumberingPlan) -> Number | None:
+    """The plan's number; None for one that was kept under the plan of a server that the phone has left."""
+    try:
+        return plan.parse(text)
+    except InvalidNumber:
+        return None
 
 
 def mark_reported(store: Store, number: str, seq: int, at: int) -> None:
