@@ -196,5 +196,5 @@ def test_the_uniformity_test_has_power() -> None:
 
 def test_a_plan_is_found_by_its_name_and_an_unknown_name_lists_those_there_are() -> None:
     assert all(plan_named(name).name == name for name in PLANS)
-    with pytest.raises(InvalidParameter, match="plan must be one of NANP, DE, .*, got 'nanp-1947'"):
+    with pytest.raises(InvalidParameter, match=r"plan must be one of NANP, DE, .*, got 'nanp-1947'"):
         plan_named("nanp-1947")

@@ -229,7 +229,7 @@ class _Visit:
         moments = schedule.draw(info, phone.coins)
         daily = limits.rounds_per_day == 1
         waiting = candidates.buffered(phone.store, now, window, seq, daily=daily)
-        number, dummy = candidates.choose(waiting, phone.plan, phone.coins)
+        number, dummy = candidates.choose(candidates.of_plan(waiting, phone.plan), phone.plan, phone.coins)
         bucket = items.bucket(number)
         with phone.store.transaction():
             participation.join(phone.store, phone.transport.url, info, now, str(number), bucket, moments, dummy=dummy)

@@ -135,18 +135,14 @@ def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tup
     """
     (word,) = words(read(coins, WORD_BYTES))
     dummy = plan.dummy(coins)
-    known = [number for text in candidates if (number := _of_plan(text, plan)) is not None]
-    if not known:
+    if not candidates:
         return dummy, True
-    return known[uniform(word, len(known))], False
+    return plan.parse(candidates[uniform(word, len(candidates))]), False
 
 
-def _of_plan(text: str, plan: NumberingPlan) -> Number | None:
-    """The plan's number; None for one that was kept under the plan of a server that the phone has left."""
-    try:
-        return plan.parse(text)
-    except InvalidNumber:
-        return None
+def of_plan(numbers: Iterable[str], plan: NumberingPlan) -> list[str]:
+    """Those that the plan knows: others were kept under the plan of a server that the phone has left."""
+    return [number for number in numbers if _e164(number, plan, {})]
 
 
 def mark_reported(store: Store, number: str, seq: int, at: int) -> None:
