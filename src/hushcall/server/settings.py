@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -60,6 +60,12 @@ class RoundSettings(_Section):
     scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
     decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
+
+    @field_validator("plan", mode="after")
+    @classmethod
+    def _whole_name(cls, plan: str) -> str:
+        """A region stands for the plan of today: what is kept, sent and signed is the plan's own name."""
+        return SHIPPED.get(plan.upper(), plan)
 
     @model_validator(mode="after")
     def _phases_fit(self) -> RoundSettings:
