@@ -1,4 +1,4 @@
-"""A server with another country's plan, over HTTP: phones enrol, learn the plan, report, sync, and check callers there."""
+"""A server with another country's plan, over HTTP: phones enrol, learn the plan, report, sync and check callers."""
 
 from __future__ import annotations
 
