@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format pictures prove bench coverage clean
+.PHONY: help demo test test-all check format pictures prove bench coverage clean interop
 
 # $(call install,EXTRA): what pip has to say is shown only if it fails.
 define install

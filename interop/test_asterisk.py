@@ -7,7 +7,7 @@ from interop.programs import ROOT, program
 
 
 def test_asterisk_takes_our_dialplan(tmp_path: Path) -> None:
-    """The syntax only: ``asterisk -C`` with our extensions reads them and stops. SIP calls by sipp are not driven here."""
+    """The syntax only: ``asterisk -C`` with our extensions reads them and stops. No SIP calls are driven here."""
     binary = program("asterisk")
     (tmp_path / "extensions.conf").write_text((ROOT / "examples" / "asterisk" / "extensions.conf").read_text())
     (tmp_path / "asterisk.conf").write_text(f"[directories]\nastetcdir => {tmp_path}\nastrundir => {tmp_path}\n")
