@@ -17,6 +17,7 @@ from hushcall.formats.phoneblock import (
     Change,
     CheckIndex,
     Format,
+    Rated,
     changes_between,
     check_document,
     document,
@@ -174,7 +175,7 @@ def test_a_check_by_hash_says_what_the_app_looks_for() -> None:
     for spelling in (listed, listed.upper()):
         entry = index.check(spelling)
         assert entry is not None
-        assert entry.number == "+12025550143"
+        assert entry.entry.number == "+12025550143"
         answer, media_type = check_document(entry, "json")
         assert media_type == "application/json"
         assert app.is_spam(answer) == "B_MISSED"
@@ -187,7 +188,7 @@ def test_a_check_by_hash_says_what_the_app_looks_for() -> None:
 
 
 def test_a_check_in_xml_has_the_same_fields() -> None:
-    for entry in (ENTRY, None):
+    for entry in (Rated(ENTRY, votes(ENTRY)), None):
         plain = json.loads(check_document(entry, "json")[0])
         root = fromstring(check_document(entry, "xml")[0])
         assert root.tag == "phone-info"
@@ -203,9 +204,9 @@ def test_a_check_by_prefix_finds_all_and_only_those(blocklist: Blocklist, length
     hashes = {sha1_of(entry.number): entry.number for entry in blocklist.entries}
     start = data.draw(st.sampled_from([*hashes, "0" * 40, "F" * 40]))[:length]
     found = index.prefix(start.lower())
-    assert {entry.number for entry in found} == {number for sha1, number in hashes.items() if sha1.startswith(start)}
+    assert {one.entry.number for one in found} == {number for sha1, number in hashes.items() if sha1.startswith(start)}
     answer = json.loads(prefix_document(found, "json")[0])
-    assert [row["phone"] for row in answer["numbers"]] == [entry.number for entry in found]
+    assert [row["phone"] for row in answer["numbers"]] == [one.entry.number for one in found]
     assert answer["range10"] == answer["range100"] == []
     assert len(fromstring(prefix_document(found, "xml")[0]).findall("numbers/phone-info")) == len(found)
 

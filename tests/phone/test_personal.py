@@ -15,9 +15,9 @@ from hushcall.errors import InvalidParameter
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
+from hushcall.phone.home.action import Action
+from hushcall.phone.home.personal import Personal, pattern_of
 from hushcall.phone.home.store import Store
-from hushcall.phone.screening.lookup import Action
-from hushcall.phone.screening.personal import Personal, pattern_of
 from hushcall.phone.screening.screen import Screen, save_policy
 
 NOW = int(time.time())

@@ -11,7 +11,7 @@ from defusedxml import ElementTree
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, serving
 
-from hushcall.formats.phoneblock import sha1_of, votes
+from hushcall.formats.phoneblock import sha1_of, votes_in
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.service import Service
@@ -63,12 +63,12 @@ class App:
 def current(service: Service) -> dict[str, int]:
     with service.store.read() as connection:
         found = newest_list(connection)
-    return {} if found is None else {entry.number: votes(entry) for entry in found.entries}
+    return {} if found is None else {entry.number: votes_in(found, entry) for entry in found.entries}
 
 
 @pytest.fixture
 def town(make_service: MakeService, database: str, clock: Clock) -> Iterator[tuple[Village, httpx.Client]]:
-    service = make_service(database, list={"window": 2, "deltas": 2})
+    service = make_service(database, list={"window": 2, "deltas": 2, "block_days": 1})
     with serving(service) as client:
         yield Village(service, clock), client
 
@@ -162,6 +162,19 @@ def test_reports_in_the_clear_are_refused_with_a_word_on_why(client: httpx.Clien
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:hushcall:problem:private-reports-only")
         assert "randomised report" in answer.json()["todo"]
         assert SPAM not in answer.text
+
+
+def test_a_number_that_only_warns_has_the_fewest_votes_until_it_blocks(make_service: MakeService, clock: Clock) -> None:
+    service = make_service(list={"block_days": 2})
+    village = Village(service, clock)
+    with serving(service) as client:
+        shown = []
+        for _ in range(2):
+            village.to("published", [SPAM] * 12)
+            told = client.get("/api/blocklist").json()["numbers"]
+            check = client.get("/api/check", params={"sha1": sha1_of(SPAM)}).json()["votes"]
+            shown.append(([row["votes"] for row in told], check))
+    assert shown == [([2], 2), ([10], 10)]
 
 
 def test_the_check_follows_the_list(town: tuple[Village, httpx.Client]) -> None:

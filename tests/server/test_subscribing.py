@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -20,10 +21,10 @@ SYNC = (
 
 
 @pytest.fixture
-def town(make_service: MakeService, clock: Clock) -> tuple[Village, httpx.Client]:
+def town(make_service: MakeService, clock: Clock) -> Iterator[tuple[Village, httpx.Client]]:
     service = make_service(list={"window": 2, "deltas": 1})
     with serving(service) as client:
-        yield Village(service, clock), client  # type: ignore[misc]
+        yield Village(service, clock), client
 
 
 def hrefs(answer: httpx.Response) -> list[str]:

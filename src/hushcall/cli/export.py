@@ -28,6 +28,7 @@ def export(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many numbers, the largest by estimate: routers have short lists.")
     ] = None,
+    warned: Annotated[bool, typer.Option("--warned", help="Numbers that only warn so far, too.")] = False,
     names: Annotated[bool, typer.Option("--names", help="List the apps, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout (with --names or a file).")] = False,
 ) -> None:
@@ -57,6 +58,8 @@ def export(
         raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
     writer = writer_named(to)
     blocklist = Blocklist.from_bytes(_synced(home) if source is None else _read(source))
+    if not warned:
+        blocklist = blocklist.to_block()
     blocklist = shortened(blocklist, limit)
     data = writer.write(blocklist)
     if out == STANDARD:

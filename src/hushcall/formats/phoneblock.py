@@ -9,8 +9,9 @@ Apps that speak to PhoneBlock (SpamBlocker among them) work with a hushcall serv
 
 PhoneBlock counts votes and knows kinds of spam; we estimate how many phones reported a number on its last day, and
 know no kind. So votes are that estimate, rounded down to one of PhoneBlock's steps, and at least 10, since the number
-*is* listed, and clients drop what has no more than 4 by default; and the rating is its "bad, kind unknown". Fields
-have the names that its own models write, in JSON as in XML.
+*is* listed, and clients drop what has no more than 4 by default; and the rating is its "bad, kind unknown". A number
+that only warns yet has two votes, whatever its estimate: clients that block ask for more. Fields have the names that
+its own models write, in JSON as in XML.
 
 >>> from dataclasses import replace
 >>> entry = Entry("+12025550143", 1_800_000_000, 1_800_086_400, 2, 118.2, 97.0, 140.1, 1e-9)
@@ -36,6 +37,8 @@ Format = Literal["json", "xml"]
 T = TypeVar("T")
 
 STEPS = (10, 20, 50, 100)
+WARNED = 2
+"""The votes of a number that only warns: clients block what has more than four, by default."""
 UNKNOWN = "unknown"
 """What stands for a number that a hash does not reveal."""
 LISTED, UNLISTED = "B_MISSED", "A_LEGITIMATE"
@@ -61,9 +64,17 @@ class Change:
         return rating(self.votes)
 
 
-def votes(entry: Entry) -> int:
-    """The estimate as PhoneBlock's clients filter it: the highest step that it reaches, at least the lowest one."""
-    return max((step for step in STEPS if step <= round(entry.estimate)), default=STEPS[0])
+def votes(entry: Entry, *, block: bool = True) -> int:
+    """The estimate as PhoneBlock's clients filter it: the highest step that it reaches, at least the lowest one.
+
+    What only warns has fewer than any of them.
+    """
+    return max((step for step in STEPS if step <= round(entry.estimate)), default=STEPS[0]) if block else WARNED
+
+
+def votes_in(made: Blocklist, entry: Entry) -> int:
+    """The votes of an entry under its list's own rule of when to block."""
+    return votes(entry, block=made.terms.block(entry))
 
 
 def rating(count: int) -> str:
@@ -81,17 +92,17 @@ def changes_between(old: Blocklist | None, new: Blocklist, formerly: Iterable[st
     before = {} if old is None else {entry.number: entry for entry in old.entries}
     after = {entry.number for entry in new.entries}
     put = [
-        Change(entry.number, votes(entry), entry.last * 1000)
+        Change(entry.number, votes_in(new, entry), entry.last * 1000)
         for entry in new.entries
-        if entry.number not in before or _told(before[entry.number]) != _told(entry)
+        if entry.number not in before or _told(old, before[entry.number]) != _told(new, entry)
     ]
     last_seen = {number: entry.last for number, entry in before.items()}
     gone = (last_seen.keys() | frozenset(formerly)) - after
     return put + [Change(number, 0, last_seen.get(number, new.made) * 1000) for number in sorted(gone)]
 
 
-def _told(entry: Entry) -> tuple[int, int]:
-    return votes(entry), entry.last
+def _told(made: Blocklist | None, entry: Entry) -> tuple[int, int]:
+    return votes(entry) if made is None else votes_in(made, entry), entry.last
 
 
 def largest(changes: Sequence[Change], limit: int) -> list[Change]:
@@ -136,16 +147,25 @@ def sha1_of(number: str) -> str:
     return hashlib.sha1(number.encode(), usedforsecurity=False).hexdigest().upper()
 
 
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """An entry and its votes."""
+
+    entry: Entry
+    votes: int
+
+
 class CheckIndex:
     """A list and its blocks, findable by the hash of a number or of a prefix, or by the beginning of one."""
 
     def __init__(self, blocklist: Blocklist) -> None:
-        self._entries = _Hashed({sha1_of(entry.number): entry for entry in blocklist.entries})
+        rated = (Rated(entry, votes_in(blocklist, entry)) for entry in blocklist.entries)
+        self._entries = _Hashed({sha1_of(one.entry.number): one for one in rated})
         self.ranges = ranges(blocklist.entries)
         self._tens = _Hashed({sha1_of(found.prefix): found for found in self.ranges.tens})
         self._hundreds = _Hashed({sha1_of(found.prefix): found for found in self.ranges.hundreds})
 
-    def check(self, sha1: str) -> Entry | None:
+    def check(self, sha1: str) -> Rated | None:
         """The entry whose number has this hash, if it is listed."""
         return self._entries.found.get(_hex("sha1", sha1, 40))
 
@@ -155,7 +175,7 @@ class CheckIndex:
         found += [self._hundreds.found.get(prefix100.upper())] if prefix100 else []
         return max((range_votes(block) for block in found if block), default=0)
 
-    def prefix(self, sha1: str) -> list[Entry]:
+    def prefix(self, sha1: str) -> list[Rated]:
         """Every entry whose number's hash begins like this, in the order of the hashes."""
         return self._entries.beginning(_hex("sha1", sha1, SHORTEST_PREFIX))
 
@@ -178,20 +198,20 @@ class _Hashed(Generic[T]):
 
 
 def check_document(
-    entry: Entry | None, fmt: Format, phone: str = UNKNOWN, wildcard: Range | int | None = None
+    found: Rated | None, fmt: Format, phone: str = UNKNOWN, wildcard: Range | int | None = None
 ) -> tuple[bytes, str]:
     """The answer of ``/api/num`` and ``/api/check``, and its media type.
 
     ``phone`` is what a number that is not listed is called; ``wildcard`` the block that it lies in, or its votes.
     """
-    info = _info(entry, phone, range_votes(wildcard) if isinstance(wildcard, Range) else wildcard or 0)
+    info = _info(found, phone, range_votes(wildcard) if isinstance(wildcard, Range) else wildcard or 0)
     if fmt == "json":
         return _json(info), MEDIA_TYPES[fmt]
     return _xml("phone-info", info), MEDIA_TYPES[fmt]
 
 
 def prefix_document(
-    entries: Iterable[Entry], fmt: Format, blocks: tuple[Iterable[Range], Iterable[Range]] = ((), ())
+    entries: Iterable[Rated], fmt: Format, blocks: tuple[Iterable[Range], Iterable[Range]] = ((), ())
 ) -> tuple[bytes, str]:
     """The answer of ``/api/check-prefix`` and its media type: numbers, blocks of ten and blocks of a hundred."""
     rows = [_info(entry) for entry in entries]
@@ -215,8 +235,8 @@ def _match(block: Range) -> dict[str, Any]:
     return {"prefix": block.prefix, "votes": range_votes(block), "cnt": block.listed}
 
 
-def _info(entry: Entry | None, phone: str = UNKNOWN, wildcard: int = 0) -> dict[str, Any]:
-    count = 0 if entry is None else votes(entry)
+def _info(found: Rated | None, phone: str = UNKNOWN, wildcard: int = 0) -> dict[str, Any]:
+    entry, count = (None, 0) if found is None else (found.entry, found.votes)
     return {
         "phone": phone if entry is None else entry.number,
         "votes": count,

@@ -1,6 +1,6 @@
 """Everything that the service refuses, as a table: name, status, what it means, what to do, whether a retry can help.
 
-The server answers with these names (``server.http.problems`` puts them into RFC 9457), a phone reads them. A name is
+The server answers with these names (``server.problems`` puts them into RFC 9457), a phone reads them. A name is
 for ever; a new one may be added, so a reader treats a name that it does not know as a refusal that may pass.
 """
 

@@ -18,9 +18,10 @@ from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phon
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
-    from hushcall.phone.phone import Outcome, Phone
+    from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
     from hushcall.phone.setup import SetUp
+    from hushcall.phone.visit import Outcome
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",

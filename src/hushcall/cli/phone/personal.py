@@ -13,7 +13,7 @@ from hushcall.cli.show import Json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hushcall.phone.screening.lookup import Action
+    from hushcall.phone.home.action import Action
 
 Entries = Annotated[
     list[str], typer.Argument(metavar="NUMBER|PREFIX*...", help="A number, or its beginning: '+1900*'.")
@@ -29,7 +29,7 @@ def allow(entries: Entries, home: Home = None, json: Json = False) -> None:
 
       hushcall phone allow "+1202555*"
     """
-    from hushcall.phone.screening.lookup import Action
+    from hushcall.phone.home.action import Action
 
     _change(entries, Action.ALLOW, home, json)
 
@@ -41,7 +41,7 @@ def block(entries: Entries, home: Home = None, json: Json = False) -> None:
 
       hushcall phone block +19005550143 "+882*"
     """
-    from hushcall.phone.screening.lookup import Action
+    from hushcall.phone.home.action import Action
 
     _change(entries, Action.BLOCK, home, json)
 
@@ -64,7 +64,7 @@ def own(
 
 def _change(entries: list[str], action: Action | None, home: Path | None, json: bool) -> None:
     """Put entries on the list, or take them off; then show it."""
-    from hushcall.phone.screening.personal import Personal, pattern_of
+    from hushcall.phone.home.personal import Personal, pattern_of
     from hushcall.phone.setup import plan_of
 
     with opened(home) as store:

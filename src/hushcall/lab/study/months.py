@@ -17,7 +17,7 @@ from hushcall.lab.study import bucket_model
 from hushcall.lab.study.metrics import Scores, blocking_rates, days_to_listing
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.decision import Support
-from hushcall.learn.window import PooledSupport
+from hushcall.learn.pooled import PooledSupport
 from hushcall.mechanisms.scheme import Family
 from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting

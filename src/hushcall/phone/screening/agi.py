@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from hushcall.errors import HushcallError
 from hushcall.numbers import Number
 from hushcall.phone.calls import candidates
-from hushcall.phone.screening.lookup import Action
+from hushcall.phone.home.action import Action
 from hushcall.phone.screening.screen import Screen
 from hushcall.phone.screening.watchdog import tell_systemd
 

@@ -9,9 +9,10 @@ from hushcall import checks
 from hushcall.errors import InvalidList, InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates
+from hushcall.phone.home.action import Action
+from hushcall.phone.home.personal import Personal, any_e164
 from hushcall.phone.home.store import Store
-from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, Action, LoadedList, Policy, Verdict, check
-from hushcall.phone.screening.personal import Personal, any_e164
+from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, LoadedList, Policy, Verdict, check
 
 POLICIES = ("block", "warn")
 NO_LIST, DAMAGED = "there is no list yet", "the list is damaged"
@@ -35,7 +36,7 @@ class Screen:
 
     def refresh(self) -> None:
         """Take over what has changed since: contacts, policy, a newer list."""
-        self._policy = Policy(int(self.store.get("block_days", "2")), contacts=candidates.contacts(self.store))
+        self._policy = Policy(int(self.store.get("block_days", "0")) or None, contacts=candidates.contacts(self.store))
         self._own = Personal.load(self.store)
         self._harshest = self.store.get("policy", "block")
         stamp = self._list_stamp()

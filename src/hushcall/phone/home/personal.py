@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hushcall.errors import InvalidData, InvalidParameter
-from hushcall.phone.screening.lookup import Action
+from hushcall.phone.home.action import Action
 
 if TYPE_CHECKING:
     from hushcall.numbers import NumberingPlan
