@@ -158,9 +158,10 @@ def check(
       hushcall phone check "(202) 555-0143"
     """
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
-        verdict = Screen(store).verdict(number, int(time.time()))
+        verdict = Screen(store, plan_of(store)).verdict(number, int(time.time()))
     if json:
         entry = None if verdict.entry is None else asdict(verdict.entry)
         show.print_json(

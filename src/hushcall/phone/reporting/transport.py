@@ -42,12 +42,16 @@ class Transport(Protocol):
         """Hand in the report. The same bytes again are no error."""
 
 
+LONGEST_PLAN_NAME = 64
+
+
 @dataclass(frozen=True)
 class Enrolment:
     """A device's identity, shown once."""
 
     device: int
     token: str
+    plan: str = ""  # the server's numbering plan; servers of before did not say
 
     def __repr__(self) -> str:
         """Never the token: it may end up in a log."""
@@ -96,7 +100,7 @@ class HttpTransport:
         device, token = answer.get("device"), answer.get("token")
         if type(device) is not int or not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InvalidParameter("enrolment", "hold a device number and a token", sorted(answer))
-        return Enrolment(device, token)
+        return Enrolment(device, token, str(answer.get("plan", ""))[:LONGEST_PLAN_NAME])
 
     def _ask(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> _Answer:
         """One answer that says yes, or an error of ours."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hushcall.mechanisms import names
+from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import unix
 from hushcall.protocol.round_document import RoundInfo, bucket_terms
@@ -53,9 +54,12 @@ class Enrolment(BaseModel):
 class Enrolled(BaseModel):
     """What it gets, once."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64, "plan": NANP.name}}
+    )
     device: int
     token: str
+    plan: str
 
 
 class Announcement(BaseModel):
@@ -116,7 +120,7 @@ def enrol(request: Request, asked: Enrolment | None = None) -> Any:
     device, token = service.devices.enrol(
         service.settings.enrol.mode, service.now, invite=invite, by_operator=by_operator
     )
-    return {"device": device, "token": token}
+    return {"device": device, "token": token, "plan": service.plan.name}
 
 
 @router.get(
