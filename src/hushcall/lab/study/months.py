@@ -143,8 +143,7 @@ def run_month(calls: Calls, setting: Setting, seed: int) -> dict[str, Any]:
         "f1": total.f1,
         "listed": sum(len(day) for day in listed),
         "never_reported": sum(
-            len(now.difference(*truth[max(0, day - max(setting.windows) + 1) : day + 1]))
-            for day, now in enumerate(listed)
+            len(now.difference(*truth[max(0, day - longest + 1) : day + 1])) for day, now in enumerate(listed)
         ),
         "blocking": blocking_rates(listed, truth),
         "delay": sum(delays) / len(delays) if delays else None,
