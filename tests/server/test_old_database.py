@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hushcall.server.http.problems import Problem
 from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.states import ANNOUNCING, HELD, PUBLISHED
 from hushcall.server.db.rows import existing_round
+from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.service import Service, open_service

@@ -30,6 +30,7 @@ from hushcall.server.rounds.state_machine import Rounds
 from hushcall.server.settings import Settings
 from hushcall.server.signing import keys, signer
 from hushcall.server.signing.keys import KeyRing
+from hushcall.server.signing.round_signer import RoundSigner
 
 LEASE_SECONDS = 30.0
 
@@ -47,6 +48,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
+        self.round_signer = RoundSigner(self.settings.keys)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(

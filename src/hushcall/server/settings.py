@@ -54,6 +54,13 @@ class RoundSettings(_Section):
     tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
     level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     plan: str = Field(default=NANP.name, description=f"whose numbers: one of {', '.join(PLANS)}")
+    windows: Annotated[list[int] | None, _Unset] = Field(
+        default=None,
+        description="rounds over which evidence is gathered, instead of the profile's; [1]: daily",
+    )
+    tolerance: Annotated[int | None, _Unset] = Field(
+        default=None, description="lying phones that a listing withstands, instead of the profile's"
+    )
     period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
@@ -80,8 +87,10 @@ class RoundSettings(_Section):
         """The profile in force."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
-        changes = {"epsilon": self.epsilon, "tau": self.tau, "level": self.level}
+        changes = {"epsilon": self.epsilon, "tau": self.tau, "level": self.level, "tolerance": self.tolerance}
         given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
+        if self.windows is not None:
+            given["windows"] = tuple(self.windows)
         try:
             return replace(PROFILES[self.profile], **given)
         except InvalidParameter as error:
@@ -122,6 +131,12 @@ class ListSettings(_Section):
 
     window: int = Field(
         default=7, ge=1, le=366, description="rounds without a sighting after which a number leaves the list"
+    )
+    block_days: int = Field(
+        default=2,
+        ge=1,
+        le=31,
+        description="rounds in which (or over which) a number is found before it blocks; 1: at once",
     )
     allow_file: Annotated[Path | None, _Unset] = Field(
         default=None, description="numbers that are never listed, one a line"

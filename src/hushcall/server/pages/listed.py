@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from hushcall.errors import InvalidNumber
 from hushcall.numbers import plan_named
-from hushcall.protocol.blocklist import Entry, Terms, unix
+from hushcall.protocol.blocklist import Entry, Terms, terms_of, unix
 from hushcall.protocol.list_index import ListIndex
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
@@ -40,7 +40,7 @@ class PublishedList:
     def from_bytes(cls, data: bytes) -> PublishedList:
         """The list of the bytes that this server signed."""
         head = json.loads(data[: data.find(b"\n")])
-        terms = Terms(**{name: head[name] for name in Terms.__slots__})
+        terms = terms_of(head)
         return cls(head["version"], unix(head["made"]), head["round"], terms, ListIndex.of_entries(data))
 
     def __len__(self) -> int:

@@ -40,7 +40,7 @@ from hushcall.protocol.states import (
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
-from hushcall.server.rounds import decoding, guard
+from hushcall.server.rounds import decoding, guard, windows
 from hushcall.server.rounds.timing import collecting_from, timing_of
 from hushcall.server.settings import Settings
 
@@ -171,7 +171,8 @@ class Rounds:
         """Closed → decoded: seal the tallies, decode them, then forget who announced what, and what was reported.
 
         A tally of fewer than a million phones still holds each report by itself, and whoever has a ticket (from a
-        proxy's log, say) could tell which one is its: only counts and checksums stay.
+        proxy's log, say) could tell which one is its: it stays for the window (``rounds.windows``), and then only
+        counts and checksums do.
         """
         keep = self.settings.round.keep_reports
         decoding.seal(self.store, round_id, keep, self.beat)
@@ -182,16 +183,16 @@ class Rounds:
                 return
             values: dict[str, Any] = {"state": DECODED}
             if not keep:
-                self._forget(connection, round_id)
+                self._forget_phones(connection, round_id)
+                windows.forget_before(connection, row)
                 values["secret"] = b""
             _set(connection, round_id, **values)
         self.store.scrub()
 
-    def _forget(self, connection: Connection, round_id: int) -> None:
-        """Drop everything of a round that is about a phone."""
+    def _forget_phones(self, connection: Connection, round_id: int) -> None:
+        """Drop which device announced what, and the reports as they came."""
         connection.execute(sa.delete(schema.announcements).where(schema.announcements.c.round == round_id))
         connection.execute(sa.delete(schema.reports).where(schema.reports.c.round == round_id))
-        connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == round_id).values(data=b""))
 
     def hold(self, round_id: int, reason: str) -> None:
         """Stop a round where it is."""
@@ -220,7 +221,8 @@ class Rounds:
             row = self._existing(connection, round_id)
             if row.state != HELD:
                 raise InvalidParameter("round", "be held", f"{round_id}, {row.state}")
-            self._forget(connection, round_id)
+            self._forget_phones(connection, round_id)
+            connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == round_id).values(data=b""))
             connection.execute(sa.delete(schema.hitters).where(schema.hitters.c.round == round_id))
             values = {"state": PUBLISHED, "held_from": None, "reason": f"discarded: {reason}", "secret": b""}
             _set(connection, round_id, **values)
