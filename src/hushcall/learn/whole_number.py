@@ -129,7 +129,7 @@ def updates_are_shared(reports: int, bits: int, areas: int) -> bool:
     """
     updates = reports << bits
     direct = reports << max(SUFFIX_BITS - bits, 0)
-    return 1 << 22 <= updates < 1 << 31 and updates * -(-areas // GROUP) <= min(updates, direct) * areas
+    return areas > 1 and 1 << 22 <= updates < 1 << 31 and updates * -(-areas // GROUP) <= min(updates, direct) * areas
 
 
 def open_bucket(
