@@ -22,16 +22,18 @@ def refused_uploads(connection: Connection, round_id: int) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def objection(connection: Connection, row: RoundRow, guard: GuardSettings, refused: int) -> str:
+def objection(connection: Connection, row: RoundRow, guard: GuardSettings) -> str:
     """Why this round should be looked at before it is decoded; empty if it looks as usual."""
-    return _too_many_refused(connection, row, guard, refused) or _unusual_size(connection, row, guard)
+    return _too_many_refused(connection, row, guard) or _unusual_size(connection, row, guard)
 
 
-def _too_many_refused(connection: Connection, row: RoundRow, guard: GuardSettings, refused: int) -> str:
-    query = sa.select(sa.func.count()).where(schema.reports.c.round == row.id)
-    uploads = refused + row.announced + connection.execute(query).scalar_one()
-    if uploads >= guard.least and refused > guard.rejected * uploads:
-        return f"{refused} of {uploads} uploads were refused, more than {guard.rejected:.0%}"
+def _too_many_refused(connection: Connection, row: RoundRow, guard: GuardSettings) -> str:
+    """Devices are counted, not uploads: two that send nothing but junk are two."""
+    query = sa.select(sa.func.count()).where(schema.refusals.c.round == row.id)
+    refused = int(connection.execute(query).scalar_one())
+    devices = max(row.announced, refused)
+    if devices >= guard.least and refused > guard.rejected * devices:
+        return f"{refused} of {devices} devices had uploads refused, more than {guard.rejected:.0%}"
     return ""
 
 
