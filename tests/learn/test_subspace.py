@@ -15,7 +15,8 @@ from hushcall.learn import subspace_tuning
 from hushcall.learn.decision import Control, Rule
 from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports
 from hushcall.learn.subspace_tuning import best_bits, bits_for, bits_for_threshold, detectable, law_of
-from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.privacy.coins import seeded
 from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
 

@@ -14,7 +14,8 @@ from hushcall.errors import InvalidParameter
 from hushcall.learn.decision import Rule, Support
 from hushcall.learn.pooled import PooledSupport
 from hushcall.learn.subspace import SparseTally, SubspaceLearner, few_supports
-from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.learn.window import Past, Pile, Sealed, find_in_windows, keep_for, scan, spans
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT, PROFILES, WINDOWS, Profile

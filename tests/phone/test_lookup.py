@@ -16,7 +16,8 @@ from tests.published import TERMS, make_list
 
 from hushcall.errors import HushcallError, InvalidList, InvalidParameter
 from hushcall.numbers import NANP
-from hushcall.phone.screening.lookup import Action, LoadedList, Policy, check
+from hushcall.phone.home.action import Action
+from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 
 NUMBERS = st.sets(st.integers(10**6, 10**15 - 1).map(lambda digits: f"+{digits}"), max_size=20)

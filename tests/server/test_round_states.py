@@ -245,7 +245,7 @@ def test_a_round_with_many_refused_uploads_is_held_at_its_close(
     village.report(CALLERS)
     village.service.rounds.close(1)
     found = round_status.status(village.service.store)
-    assert (found["state"], found["reason"]) == ("held", "2 of 14 uploads were refused, more than 10%")
+    assert (found["state"], found["reason"]) == ("held", "2 of 10 devices had uploads refused, more than 10%")
     assert village.service.rounds.advance(CLOSES) == []
     village.service.rounds.release(1)
     assert village.service.rounds.advance(CLOSES) == ["round 1 is decoded", "round 1 is published"]

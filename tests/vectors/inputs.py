@@ -82,6 +82,10 @@ def coins() -> list[tuple[str, str, Vector]]:
         ("the size of a read changes nothing after it", "seeded", {"seed": b"example".hex(), "reads": [1, 40]}),
         ("empty seed", "seeded", {"seed": "", "reads": [32]}),
         ("longer than a block of the sponge", "seeded", {"seed": SEED, "reads": [200]}),
+        ("keyed: two reads of one occasion", "keyed", {"key": SEED, "parts": ["00", "0102"], "counts": [8, 40]}),
+        ("keyed: the same bytes cut otherwise", "keyed", {"key": SEED, "parts": ["0001", "02"], "counts": [8]}),
+        ("keyed: nothing said", "keyed", {"key": SEED, "parts": [], "counts": [32]}),
+        ("keyed: another key", "keyed", {"key": OTHER, "parts": ["00", "0102"], "counts": [8]}),
         ("a die from the smallest word", "uniform", {"word": "0", "size": 6}),
         ("a die from the largest word", "uniform", {"word": str(ONE - 1), "size": 6}),
         ("just before a threshold", "uniform", {"word": str(ONE // 3), "size": 3}),
@@ -163,7 +167,14 @@ def numbers() -> list[tuple[str, str, Vector]]:
         ("dummy of the smallest coins", "dummy", {"coins": "00" * 16}),
         ("dummy of the largest coins", "dummy", {"coins": "ff" * 16}),
         ("dummy", "dummy", {"coins": SEED[:32]}),
+        ("made-up caller of the smallest coins, no home", "caller_like", {"coins": "00" * 24, "home": None}),
+        ("made-up caller of the largest coins", "caller_like", {"coins": "ff" * 24, "home": 202}),
+        ("made-up caller at home", "caller_like", {"coins": "66" * 8 + SEED[:32], "home": 202}),
+        ("made-up caller by the complaints", "caller_like", {"coins": "67" * 8 + SEED[:32], "home": 202}),
+        ("made-up caller, home unknown", "caller_like", {"coins": "66" * 8 + SEED[:32], "home": None}),
         *((f"bad: {what}", "parse_number", {"text": text}) for what, text in bad.items()),
+        ("bad: made-up caller from a home that is no area code", "caller_like", {"coins": "00" * 24, "home": 911}),
+        ("bad: made-up caller, coins run dry", "caller_like", {"coins": "00" * 16, "home": None}),
         ("bad: suffix too low", "number", {"area": 202, "suffix": 1_999_999}),
         ("bad: suffix too high", "number", {"area": 202, "suffix": 10_000_000}),
         ("bad: area code 911", "number", {"area": 911, "suffix": 5550143}),
@@ -257,6 +268,9 @@ def phone_steps() -> list[tuple[str, str, Vector]]:
     area, whole = {"number": "+12025550143"}, {"number": "(989) 999-9999"}
     words, pool = "80000000000000000000000000000000ffffffffffffffff", ["+12025550101", "+12025550102", "+12025550103"]
     return [
+        ("a report padded to its round's size", "pad", {"report": "010455", "size": 6}),
+        ("a report as long as its round's size", "pad", {"report": "010455", "size": 3}),
+        ("a server that names no size", "pad", {"report": "010455", "size": None}),
         ("the area code in the clear, the suffix protected", "bucket_and_item", {**area, "kind": "subspace"}),
         ("in a histogram too", "bucket_and_item", {**area, "kind": "sh-tuned"}),
         (

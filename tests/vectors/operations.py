@@ -12,11 +12,12 @@ from hushcall.numbers import NANP, Number
 from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
-from hushcall.privacy.coins import read, seeded, uniform
+from hushcall.privacy.coins import keyed, read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import derive
 from hushcall.protocol.states import COLLECTING
+from hushcall.protocol.wire import pad
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
 from hushcall.report.hashing import MultiplyShift
@@ -111,6 +112,19 @@ def make_number(area: int, suffix: int) -> Vector:
 
 def dummy(coins: str) -> Vector:
     return _number(NANP.dummy(lambda _: bytes.fromhex(coins)))
+
+
+def caller_like(coins: str, home: int | None) -> Vector:
+    return _number(NANP.caller_like(lambda _: bytes.fromhex(coins), home))
+
+
+def keyed_coins(key: str, parts: list[str], counts: list[int]) -> Vector:
+    coins = keyed(bytes.fromhex(key), *(bytes.fromhex(part) for part in parts))
+    return {"reads": [coins(count).hex() for count in counts]}
+
+
+def padded(report: str, size: int | None) -> Vector:
+    return {"upload": pad(bytes.fromhex(report), size).hex()}
 
 
 def report(mechanism: Vector, item: str, public: str, coins: str) -> Vector:
@@ -221,6 +235,9 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
     "parse_number": parse_number,
     "number": make_number,
     "dummy": dummy,
+    "caller_like": caller_like,
+    "keyed": keyed_coins,
+    "pad": padded,
     "report": report,
     "parse_report": parse_report,
     "bucket_and_item": bucket_and_item,

@@ -124,11 +124,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> OriginalHistogramLearner:
     """The learner of a whole round; it has no gate."""
     mechanism = OriginalHistogram(profile.epsilon, profile.repetitions, channels(profile, users), seed)

@@ -22,12 +22,15 @@ from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.decision import HeavyHitter, Rule, Support
+from hushcall.learn.feed.report_arrays import ReportArrays
+from hushcall.learn.feed.shake256 import report_rows
 from hushcall.learn.gate import all_of_them_found
-from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, valid_suffixes
+from hushcall.learn.learner import InOnePart, Progress, Reported, Tally, bodies, matrix, quiet, refuse, valid_suffixes
 from hushcall.learn.local_hashing import read_values, same_maker
 from hushcall.learn.subspace_tuning import bits_for, law_of
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.subspace import Subspace
 
 DENSE_FROM = 1_000_000
@@ -92,6 +95,28 @@ class EveryNumberTested:
     tolerance: int
 
     @property
+    def spectrum(self) -> int | None:
+        """The bits of an item."""
+        return self.mechanism.item_bits
+
+    def fits_spectrum(self, tally: Tally) -> bool:
+        """Whether the reports are still there to be spread, and their sums stay below 2³¹."""
+        return isinstance(tally, SparseTally) and tally.count << self.mechanism.bits < 1 << 31
+
+    def least_sum(self, reports: int, tau: float) -> int:
+        """What a cell of the transformed spectrum, 2^b·C(x), has to reach."""
+        return self.rule(tau).least(self.law(reports)) << self.mechanism.bits
+
+    def confirm(self, tally: SparseTally, tau: float, items: Sequence[int]) -> list[HeavyHitter]:
+        """Those of the proposed numbers that are to be listed, counted again from the reports; largest first."""
+        if tally.count == 0:
+            return []
+        rule, law = self.rule(tau), self.law(tally.count)
+        counts, least = few_supports(tally, items).tolist(), rule.least(law)
+        hits = ((item, n) for item, n in zip(items, counts, strict=True) if n >= least)
+        return rule.decide(law.hitter(item, n, tolerance=self.tolerance) for item, n in hits)
+
+    @property
     def hypotheses(self) -> int:
         """How many numbers are tested together: the error level covers all of them."""
         raise NotImplementedError
@@ -117,6 +142,14 @@ class EveryNumberTested:
     def tally(self, reports: Iterable[Reported]) -> SparseTally:
         """Collect the reports."""
         return collect(self.mechanism, self.made_by, reports)
+
+    def tally_arrays(self, round_seed: bytes, reports: ReportArrays) -> SparseTally:
+        """Collect the reports of arrays: no object per report."""
+        values = read_values(bodies(self.mechanism, reports.bodies))
+        for place in np.flatnonzero(values >= self.mechanism.size)[:1]:
+            refuse(self.mechanism, [reports.bodies[place].tobytes()], np.ones(1, np.bool_))
+        rows = report_rows(reports.seeds(round_seed), self.mechanism.bits, self.mechanism.item_bits)
+        return SparseTally(self.made_by, rows, values)
 
     def chance(self, users: int, tau: float) -> Callable[[int], float]:
         """The exact chance that enough reports support a number."""
@@ -250,10 +283,10 @@ def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) ->
     plain = [report for _, report in pairs]
     values = read_values(matrix(mechanism, plain))
     refuse(mechanism, plain, values >= mechanism.size)
-    rows = np.array([mechanism.rows(public) for public, _ in pairs], dtype=np.uint64).reshape(
-        len(pairs), mechanism.bits
-    )
-    return SparseTally(made_by, rows, values)
+    for public, _ in pairs:
+        checks.length("public", public, SEED_BYTES)
+    seeds = np.frombuffer(b"".join(public for public, _ in pairs), np.uint8).reshape(len(pairs), SEED_BYTES)
+    return SparseTally(made_by, report_rows(seeds, mechanism.bits, mechanism.item_bits), values)
 
 
 def sparse(made_by: bytes, arrays: Mapping[str, NDArray[np.generic]]) -> SparseTally:

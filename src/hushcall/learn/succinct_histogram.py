@@ -111,11 +111,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> SuccinctHistogramLearner | None:
     """With K from the size of the bucket, and the tuned odds too; None where no more than τ phones report."""
     if not more_than_tau(users, profile.tau, profile.tolerance):

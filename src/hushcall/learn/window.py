@@ -34,7 +34,7 @@ from hushcall.learn.decision import HeavyHitter, Rule
 from hushcall.learn.learner import Progress, quiet
 from hushcall.learn.pooled import PooledSupport, Span
 from hushcall.learn.subspace import SparseTally
-from hushcall.learn.whole_number import SUFFIX_BITS
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.mechanism import Mechanism

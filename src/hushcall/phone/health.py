@@ -105,9 +105,8 @@ def _budget(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
 
 def _calls(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     limits = phone.limits
-    window = max(limits.days, info.window) if info else limits.days
-    daily = limits.rounds_per_day == 1
-    waiting = len(candidates.buffered(phone.store, now, window, participation.next_seq(phone.store), daily=daily))
+    days = min(limits.days, info.window) if info else limits.days
+    waiting = candidates.waiting(phone.store, now, days, limits.horizon)
     contacts = len(candidates.contacts(phone.store))
     words = (
         f"{waiting or 'no'} unknown {'number' if waiting == 1 else 'numbers'} waiting; "

@@ -49,7 +49,7 @@ def set_up(
     token: str = "",
     root: Path | None = None,
     root_sha256: str = "",
-    limits: Mapping[str, float | None] | None = None,
+    limits: Mapping[str, float | str | None] | None = None,
     policy: str | None = None,
     block_days: int | None = None,
     patience: float = PATIENCE,

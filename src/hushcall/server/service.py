@@ -32,6 +32,7 @@ from hushcall.server.rounds.state_machine import Rounds
 from hushcall.server.settings import Settings
 from hushcall.server.signing import keys, signer
 from hushcall.server.signing.keys import KeyRing
+from hushcall.server.signing.round_signer import RoundSigner
 
 LEASE_SECONDS = 30.0
 
@@ -51,6 +52,7 @@ class Service:
         self.devices = Devices(self.store, self.coins, self.coins)
         secret = lambda: sessions.secret_of(self.settings.keys)  # noqa: E731
         self.enrolments = Enrolments(self.devices, self.settings.enrol, self.settings.server.host, secret)
+        self.round_signer = RoundSigner(self.settings.keys)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, show_state
+from hushcall.cli.phone import agi, calls, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
-    from hushcall.phone.phone import Outcome, Phone
+    from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
     from hushcall.phone.setup import SetUp
+    from hushcall.phone.visit import Outcome
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
@@ -243,6 +244,9 @@ for _command in (
     report,
     sync,
     check,
+    personal.allow,
+    personal.block,
+    personal.own,
     show_state.status,
     show_state.ledger,
     show_state.explain,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hushcall import checks
 from hushcall.errors import InvalidList
 from hushcall.protocol.blocklist import E164, Blocklist, Entry, iso
 
@@ -41,6 +42,19 @@ def why(entry: Entry) -> str:
     phones, days = max(1, round(entry.estimate)), entry.days
     counted = f"{days} day{'s' * (days > 1)} - about {phones} phone{'s' * (phones > 1)}"
     return f"{MARK}: seen {counted} on {iso(entry.last)[:10]}"
+
+
+def shortened(blocklist: Blocklist, limit: int | None) -> Blocklist:
+    """The list with its ``limit`` largest entries only, for routers whose lists are short.
+
+    Largest is the estimate; of equals, what was seen on more days, and then the number that comes first. The version
+    and the terms stay, so equal lists and limits give equal bytes.
+    """
+    if limit is None or limit >= len(blocklist.entries):
+        return blocklist
+    checks.whole("limit", limit, 1)
+    ranked = sorted(blocklist.entries, key=lambda entry: (-entry.estimate, -entry.days, entry.number))
+    return replace(blocklist, entries=tuple(sorted(ranked[:limit], key=lambda entry: entry.number)))
 
 
 def text_lines(data: bytes, end: str = "\n") -> list[str]:

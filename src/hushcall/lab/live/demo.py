@@ -22,9 +22,10 @@ from hushcall.lab.live.fleet import Fleet, Operator
 from hushcall.lab.live.live_day import DAY, play_day
 from hushcall.lab.live.stream import REGION, TOLL_FREE, Campaign, Stream
 from hushcall.numbers import NANP, Number
+from hushcall.phone.home.action import Action
 from hushcall.phone.reporting import ledger
 from hushcall.phone.screening.list_sync import ListClient
-from hushcall.phone.screening.lookup import Action, LoadedList, check
+from hushcall.phone.screening.lookup import LoadedList, check
 from hushcall.protocol.blocklist import Blocklist
 
 WINDOW = 4

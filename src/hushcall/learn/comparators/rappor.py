@@ -194,13 +194,7 @@ class RapporLearner(InOnePart[RapporTally]):
         return "needs a list"
 
 
-def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
-) -> RapporLearner | None:
+def open_bucket(profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int) -> RapporLearner | None:
     """Behind the histograms' gate; with one candidate, since a plan needs none and a round cannot be run."""
     if not more_than_tau(users, profile.tau):
         return None

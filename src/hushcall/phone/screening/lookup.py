@@ -10,12 +10,12 @@ import json
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushcall import checks
 from hushcall.errors import InvalidList
+from hushcall.phone.home.action import Action
 from hushcall.protocol.blocklist import FORMATS, Entry, iso, unix
 from hushcall.protocol.list_index import ListIndex
 
@@ -92,14 +92,6 @@ def read_state(folder: Path) -> dict[str, int]:
         return {name: unix(state[name]) for name in ("synced", "expires")}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
-
-
-class Action(StrEnum):
-    """What to do with a call; a warning is shown, and the call still rings."""
-
-    ALLOW = "allow"
-    WARN = "warn"
-    BLOCK = "block"
 
 
 @dataclass(frozen=True)

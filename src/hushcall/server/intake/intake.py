@@ -11,6 +11,7 @@ import hmac
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,8 +20,11 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.mechanisms import parameters
 from hushcall.protocol.items import WHOLE
+from hushcall.protocol.round_document import upload_bytes
 from hushcall.protocol.states import ANNOUNCING, COLLECTING
 from hushcall.protocol.tickets import TICKET_BYTES, ticket_text
+from hushcall.protocol.wire import COVER, strip
+from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
 from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, typed
 from hushcall.server.db.store import Store
@@ -63,18 +67,30 @@ def ticket_for(secret: bytes, device: int) -> bytes:
     return hmac.digest(secret, device.to_bytes(8, "big"), "sha256")[:TICKET_BYTES]
 
 
+@dataclass(frozen=True)
+class Decided:
+    """What was decided for a round: bucket → mechanism, None where it is skipped; and how long all uploads are."""
+
+    mechanisms: dict[int, Any]
+
+    @cached_property
+    def upload_bytes(self) -> int:
+        """The length of the longest report."""
+        return upload_bytes(report_bytes(made) for made in self.mechanisms.values() if made is not None)
+
+
 class Decisions:
-    """The mechanism of each bucket of a round: read once, since nothing in it changes while reports come in."""
+    """What was decided for each bucket of a round: read once, since nothing in it changes while reports come in."""
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[int, Any]] = {}
+        self._known: dict[int, Decided] = {}
 
-    def of(self, connection: Connection, round_id: int) -> dict[int, Any]:
-        """Bucket → mechanism, None where the bucket is skipped."""
+    def of(self, connection: Connection, round_id: int) -> Decided:
+        """The decisions of a round."""
         if round_id not in self._known:
             rows = buckets_of(connection, round_id)
             made = {row.bucket: parameters.from_plain(row.plain) if row.runs else None for row in rows}
-            self._known = {round_id: made}
+            self._known = {round_id: Decided(made)}
         return self._known[round_id]
 
 
@@ -223,22 +239,24 @@ class _Batch:
         if (round_id, owner) != (asked.round, device):
             raise Problem("unknown-ticket")
         if (before := self.bodies.get(asked.ticket)) is not None:
-            if before != asked.body:
+            if not _same(before, asked.body):
                 raise Problem("different-report")
             return Answer(200)
         if row.state != COLLECTING:
             raise Problem("wrong-phase", f"The round is {row.state}; reports are taken while it is {COLLECTING}.")
-        mechanism = self.decisions.of(self.connection, asked.round)[bucket]
-        if mechanism is None:
-            raise Problem("bucket-skipped")
+        decided = self.decisions.of(self.connection, asked.round)
+        mechanism = decided.mechanisms[bucket]
+        if mechanism is None or asked.body.startswith(COVER):
+            return Answer(201)  # cover: answered like a report, thrown away unread, and as welcome the next time
+        body = strip(asked.body, report_bytes(mechanism), decided.upload_bytes)
         try:
-            mechanism.parse(asked.body)
+            mechanism.parse(body)
         except HushcallError as error:
             raise Problem(
                 "malformed-report", f"{getattr(error, 'field', 'report')} must {getattr(error, 'rule', 'be valid')}."
             ) from None
-        self.bodies[asked.ticket] = asked.body
-        self.new_reports.append({"ticket": asked.ticket, "round": asked.round, "bucket": bucket, "body": asked.body})
+        self.bodies[asked.ticket] = body
+        self.new_reports.append({"ticket": asked.ticket, "round": asked.round, "bucket": bucket, "body": body})
         return Answer(201)
 
     def write(self) -> None:
@@ -258,9 +276,14 @@ class _Batch:
                     device = self.devices[one.token].id
                     if self.announced[one.round, device][0] != one.bucket:
                         answers[place] = Problem("already-announced")
-                elif self.bodies[one.ticket] != one.body:
+                elif one.ticket in self.bodies and not _same(self.bodies[one.ticket], one.body):
                     answers[place] = Problem("different-report")
         return answers
+
+
+def _same(stored: bytes, body: bytes) -> bool:
+    """Whether an upload is the stored report again, with or without its padding."""
+    return body.startswith(stored) and not any(body[len(stored) :])
 
 
 def _ticket(asked: Announce, ticket: bytes, status: int) -> Answer:

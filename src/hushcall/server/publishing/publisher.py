@@ -17,13 +17,14 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
-from hushcall.protocol import blocklist
+from hushcall.protocol import blocklist, charter
 from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
 from hushcall.protocol.states import DECODED, PUBLISHED
 from hushcall.server.db import schema
-from hushcall.server.db.rows import newest_round
+from hushcall.server.db.rows import newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
 from hushcall.server.publishing.exclusions import never_listed
+from hushcall.server.rounds import round_status
 from hushcall.server.settings import Settings
 from hushcall.server.signing import signer
 from hushcall.server.signing.keys import KeyRing
@@ -100,6 +101,7 @@ class Publisher:
                 return None
             data = made.to_bytes()
             targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
+            targets[charter.ROUNDS_TARGET] = _rounds(connection, made.round)
         return _Draft(before, made, data, targets)
 
     def _made(self, connection: Connection, round_id: int | None, before: Blocklist | None) -> Blocklist | None:
@@ -156,6 +158,17 @@ class Publisher:
             numbers = [row["number"] for row in changed]
             connection.execute(sa.delete(schema.changes).where(schema.changes.c.number.in_(numbers)))
             connection.execute(sa.insert(schema.changes), changed)
+
+
+def _rounds(connection: Connection, newest: int) -> bytes:
+    """The digests of the rounds behind a list: a phone that was shown another one sees it here."""
+    rows = schema.rounds.c
+    query = sa.select(schema.rounds).where(rows.id <= newest, rows.id > newest - charter.NAMED_ROUNDS)
+    named = {}
+    for row in round_rows(connection, query.order_by(rows.id)):
+        document = round_status.info_of(connection, row, row.opens).to_plain()
+        named[row.id] = {part: charter.digest(body) for part, body in charter.parts(document).items()}
+    return charter.rounds_file(named)
 
 
 def newest_list(connection: Connection) -> Blocklist | None:

@@ -8,7 +8,6 @@ bucket gave is one transaction too.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -23,7 +22,6 @@ from sqlalchemy.engine import Connection
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NumberingPlan, plan_named
 from hushcall.profiles import Profile
-from hushcall.protocol.seeds import report_seed
 from hushcall.protocol.states import TAKES_RESULTS
 from hushcall.server.db import schema
 from hushcall.server.db.rows import buckets_of, existing_round
@@ -31,7 +29,8 @@ from hushcall.server.db.store import Store
 from hushcall.server.rounds import windows
 
 if TYPE_CHECKING:
-    from hushcall.learn.learner import Learner, Reported
+    from hushcall.learn.feed.report_arrays import ReportArrays
+    from hushcall.learn.learner import Learner
 
 # The decoders bring numba and scipy, which take a second or two to import: that happens when a round is decided or
 # decoded, so that a server that starts answers at once.
@@ -87,7 +86,7 @@ def seal(store: Store, round_id: int, keep_reports: bool, beat: Callable[[], Non
         if opened.bucket in done:
             continue
         beat()
-        count, checksum, data = tally_of(opened, _reports(store, opened, seed))
+        count, checksum, data = tally_of(opened, seed, stored_reports(store, opened))
         with store.write(f"seal bucket {opened.bucket}") as connection:
             if not _under_way(store, connection, round_id):
                 return
@@ -106,26 +105,26 @@ def _under_way(store: Store, connection: Connection, round_id: int) -> bool:
     return row is not None and row.state in TAKES_RESULTS
 
 
-def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes, Reported]]:
-    """(digest, (public seed, report)) of a bucket, a chunk at a time."""
+def stored_reports(store: Store, opened: Opened) -> Iterator[ReportArrays]:
+    """A bucket's reports, a chunk at a time."""
+    from hushcall.learn.feed.report_arrays import ReportArrays
+
     table, last = schema.reports.c, b""
     query = sa.select(table.ticket, table.body).where(table.round == opened.round, table.bucket == opened.bucket)
     while rows := store.rows(query.where(table.ticket > last).order_by(table.ticket).limit(CHUNK)):
-        for row in rows:
-            ticket, body = bytes(row.ticket), bytes(row.body)
-            yield hashlib.sha256(ticket + body).digest(), (report_seed(seed, ticket), body)
+        yield ReportArrays.of([(bytes(row.ticket), bytes(row.body)) for row in rows])
         last = bytes(rows[-1].ticket)
 
 
-def tally_of(opened: Opened, reports: Iterable[tuple[bytes, Reported]]) -> tuple[int, bytes, bytes]:
+def tally_of(opened: Opened, seed: bytes, chunks: Iterable[ReportArrays]) -> tuple[int, bytes, bytes]:
     """(count, checksum, bytes) of a bucket's tally. The same reports in any order give the same three."""
-    learner, total, stream = opened.learner, 0, iter(reports)
+    learner, total = opened.learner, 0
 
     def parts() -> Iterator[Any]:
         nonlocal total
-        while chunk := list(islice(stream, CHUNK)):
-            total = (total + sum(int.from_bytes(digest, "big") for digest, _ in chunk)) % (1 << 256)
-            yield learner.compact(learner.tally(reported for _, reported in chunk), opened.users)
+        for chunk in chunks:
+            total = (total + chunk.checksum()) % (1 << 256)
+            yield learner.compact(learner.tally_arrays(seed, chunk), opened.users)
 
     tally = _merged(parts(), learner)
     return tally.count, total.to_bytes(32, "big"), tally.to_bytes()

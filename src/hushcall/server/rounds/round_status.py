@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.protocol.blocklist import iso
-from hushcall.protocol.round_document import RoundInfo, bucket_terms
+from hushcall.protocol.round_document import RoundInfo, bucket_terms, upload_bytes
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
@@ -186,10 +186,15 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
 
     Of the others not even the name: a single phone's area code may be among them.
     """
+    with store.read() as connection:
+        return info_of(connection, row, now)
+
+
+def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
+    """The same, inside a transaction; of a round that is over, what phones were told while it collected."""
     buckets: dict[str, Any] | None = None
     if row.state != ANNOUNCING:
-        with store.read() as connection:
-            decided = [one for one in buckets_of(connection, row.id) if one.runs]
+        decided = [one for one in buckets_of(connection, row.id) if one.runs]
         buckets = {str(one.bucket): _terms(one.plain) for one in decided}
     return RoundInfo(
         round=row.id,
@@ -207,6 +212,7 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
         profile=row.profile.name,
         tau=row.profile.tau,
         level=row.profile.level,
+        upload_bytes=None if buckets is None else upload_bytes(one["report_bytes"] for one in buckets.values()),
     )
 
 

@@ -98,6 +98,10 @@ class Phase(BaseModel):
     window: int
     profile: dict[str, Any]
     buckets: dict[str, Any] | None
+    signatures: list[dict[str, str]] = Field(default=[], description="keyid and sig, by keys of the list's root")
+    upload_bytes: int | None = Field(
+        default=None, description="what every upload is padded to, once buckets are decided"
+    )
 
 
 @router.post(
@@ -154,7 +158,7 @@ def current(request: Request) -> Response:
     etag = f'W/"{row.id}-{row.state}-{row.closes}"'
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers={"etag": etag})
-    document = round_status.round_info(service.store, row, service.now).to_plain()
+    document = service.round_signer.signed(round_status.round_info(service.store, row, service.now).to_plain())
     return JSONResponse(document, headers={"etag": etag, "cache-control": "no-cache"})
 
 
