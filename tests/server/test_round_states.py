@@ -401,3 +401,21 @@ def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(
     assert enough.wait(60)
     scheduler.stop()
     assert [line["reason"] for line in lines] == ["allow_command must be a command"]
+
+
+def test_a_round_in_which_one_area_code_outgrows_its_own_history_is_held(
+    make_service: MakeService, clock: Clock
+) -> None:
+    village = Village(make_service(guard={"least": 10, "devices": 50.0}), clock)
+    usual = [SPAM] * 20 + ["+13035550100"] * 60
+    for _ in range(3):
+        village.to("published", usual)
+    number = village.to("closed", [*usual, *[SPAM] * 41])
+    found = round_status.status(village.service.store, number)
+    assert (found["state"], found["reason"]) == ("held", "61 devices took part in area code 202, usual are 20")
+    village.service.rounds.discard(number, "fakes")
+    clock.now = newest(village.service).next
+    assert state(village.service, village.to("closed", [*usual, *[SPAM] * 40])) == "closed"  # three times is allowed
+    clock.now = newest(village.service).next
+    fresh = [*usual, *["+14045550100"] * 31]  # an area code that nobody reported from before
+    assert round_status.status(village.service.store, village.to("closed", fresh))["reason"].endswith("usual are 0")

@@ -102,6 +102,9 @@ class GuardSettings(_Section):
 
     rejected: float = Field(default=0.10, gt=0, le=1, description="share of the devices that may have uploads refused")
     devices: float = Field(default=3.0, gt=1, description="devices may be this many times more or fewer than usual")
+    growth: float = Field(
+        default=3.0, gt=1, description="an area code of more than 'least' devices may be this many times its usual size"
+    )
     least: int = Field(default=100, ge=1, description="rounds with fewer devices than this are not judged")
     per_device: int = Field(
         default=20, ge=1, description="refused uploads after which a device is not listened to for the round"
