@@ -117,11 +117,15 @@ class RoundSettings(_Section):
 class GuardSettings(_Section):
     """When a round is held for a person to look at."""
 
-    rejected: float = Field(
-        default=0.10, gt=0, le=1, description="share of enrolled devices' uploads that may be refused"
-    )
+    rejected: float = Field(default=0.10, gt=0, le=1, description="share of the devices that may have uploads refused")
     devices: float = Field(default=3.0, gt=1, description="devices may be this many times more or fewer than usual")
-    least: int = Field(default=100, ge=1, description="rounds with fewer uploads than this are not judged")
+    growth: float = Field(
+        default=3.0, gt=1, description="an area code of more than 'least' devices may be this many times its usual size"
+    )
+    least: int = Field(default=100, ge=1, description="rounds with fewer devices than this are not judged")
+    per_device: int = Field(
+        default=20, ge=1, description="refused uploads after which a device is not listened to for the round"
+    )
 
 
 class IntakeSettings(_Section):
@@ -137,10 +141,21 @@ class IntakeSettings(_Section):
 class EnrolSettings(_Section):
     """Who may take part."""
 
-    mode: Literal["open", "invite", "operator"] = Field(
-        default="open", description="anyone, invite codes, or your token only"
+    mode: Annotated[Literal["open", "invite", "operator"] | None, _Unset] = Field(
+        default=None,
+        description="anyone, invite codes, or your token only; unset: invite codes where others reach the service",
     )
-    per_minute: int = Field(default=600, ge=1, description="enrolments a minute, all together")
+    work: Annotated[int | None, _Unset] = Field(
+        default=None,
+        ge=0,
+        le=32,
+        description="bits of proof of work in open mode; unset: 20 where others reach the service, else none",
+    )
+    command: list[str] = Field(
+        default=[],
+        description="in open mode, your own rule instead: reads the phone's code, ends with 0 to let in",
+    )
+    per_minute: int = Field(default=600, ge=1, description="enrolments a minute, all workers together")
 
 
 class ListSettings(_Section):
