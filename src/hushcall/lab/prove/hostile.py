@@ -120,6 +120,8 @@ def _diary(prey: Prey) -> None:
             _choice(prey, number, joined)
         if bucket and (mechanism == "whole-number" or not prey.limits.area_in_clear):
             raise Broken("an area code was announced that the owner does not allow")
+        if mechanism not in prey.limits.mechanisms.split():
+            raise Broken(f"a round of {mechanism} was joined, which the owner did not agree to")
         if parameters and seq not in prey.said:
             prey.said[seq] = number, prey.now
             _report(prey, seq, number, from_plain(json.loads(parameters)))

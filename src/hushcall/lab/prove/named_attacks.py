@@ -144,6 +144,11 @@ def one_bit() -> None:
     show(prey, 1, "collecting", buckets={str(area): terms for area in NANP.area_codes})
 
 
+def another_mechanism() -> None:
+    """A round of a mechanism that the owner did not agree to."""
+    show(with_a_call(), 1, "announcing", profile={"mechanism": "pem", "epsilon": 4.0})
+
+
 def full_books() -> None:
     """A round a day for two months, and an owner who allows a hundred for life: the caps hold."""
     prey = Prey(9, replace(LIMITS, life=Fraction(100)))
@@ -164,6 +169,7 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "sixteen copies": copies,
     "a friend meanwhile": a_friend_meanwhile,
     "one bit": one_bit,
+    "another mechanism": another_mechanism,
     "an old call": an_old_call,
     "a daily caller": a_daily_caller,
     "two months of rounds": full_books,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from hushcall.errors import Refused
 from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation, terms, transport, visit
 from hushcall.phone.reporting.visit import Visit
@@ -31,7 +32,7 @@ def _endless_window() -> Iterator[None]:
 
 def _other_bytes(self: Visit, row: Any) -> Any:
     self.transport.send(row.round, row.ticket, row.report[:-1] + os.urandom(1))
-    raise visit.Refused("busy", 503, "as if the answer was lost")
+    raise Refused("busy", 503, "as if the answer was lost")
 
 
 def _nothing_instead(self: Visit, row: Any) -> None:
