@@ -18,8 +18,10 @@ from hushcall.numbers import NANP, NumberingPlan, plan_named
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
 from hushcall.phone.home.store import FILE, Store
+from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
+from hushcall.phone.reporting.visit import HOME_AREA
 from hushcall.phone.screening.screen import save_policy
 
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -53,13 +55,18 @@ def set_up(
     limits: Mapping[str, float | str | None] | None = None,
     policy: str | None = None,
     block_days: int | None = None,
+    home_area: int | None = None,
+    trust_again: bool = False,
+    plan: NumberingPlan = NANP,
     patience: float = PATIENCE,
 ) -> SetUp:
     """Enrol the phone of a folder, or change its settings.
 
     A phone enrols (or takes the operator's ``token``) when it has no server yet, changes it, or is given a new token.
     ``root`` is the operator's ``root.json``, ``root_sha256`` its digest: without either, the first root that the
-    server shows is believed. ``limits`` are changes to :class:`~hushcall.phone.reporting.ledger.Limits` by name.
+    server shows is believed. ``home_area`` is the owner's own area code, which never leaves the phone. ``trust_again``
+    takes part again with a server that showed this phone a round of its own. ``limits`` are changes to
+    :class:`~hushcall.phone.reporting.ledger.Limits` by name.
     """
     pinned, digest, given = _root(root), _digest(root_sha256), _token(token)
     if server is None and not is_set_up(folder):
@@ -69,6 +76,10 @@ def set_up(
         allowed = Limits.load(store).changed(limits or {})
         allowed.save(store)
         save_policy(store, policy, block_days)
+        if home_area is not None:
+            store.put(HOME_AREA, str(plan.number(home_area, plan.first_suffix).area))
+        if trust_again:
+            witness.forgive(store)
         before = store.get("server")
         url = wanted or checked_url(before)
         new = before != url or not store.get("token") or bool(given)
