@@ -291,8 +291,13 @@ def test_a_large_round_of_whole_numbers_shares_its_updates_and_finds_the_same(mo
     past = [Past(0, learner, tally)]
     wanted = find_in_windows(past, (1,), 5.0)
     assert [hitter.item for hitter in wanted] == [2 << SUFFIX_BITS | 5_550_143]
-    asked = []
-    monkeypatch.setattr(window, "updates_are_shared", lambda *given: asked.append(given) or True)
+    asked: list[tuple[int, ...]] = []
+
+    def shared(*given: int) -> bool:
+        asked.append(given)
+        return True
+
+    monkeypatch.setattr(window, "updates_are_shared", shared)
     monkeypatch.setattr(whole_number, "updates_are_shared", lambda *given: True)
     assert find_in_windows(past, (1,), 5.0) == wanted
     assert asked == [(len(items), 7, 3)]

@@ -21,8 +21,8 @@ from hushcall.phone.home.store import FILE, Store
 from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
-from hushcall.phone.reporting.visit import HOME_AREA
 from hushcall.phone.screening.screen import save_policy
+from hushcall.phone.visit import HOME_AREA
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 LONGEST_TOKEN = 200
