@@ -8,8 +8,8 @@ Numbers that are longer than that (some of Germany's and Austria's, behind a com
 
 from __future__ import annotations
 
-import re._constants as c
-import re._parser as parser
+import re._constants as c  # type: ignore[import-not-found]
+import re._parser as parser  # type: ignore[import-not-found]
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -29,7 +29,7 @@ States = frozenset[int]
 
 def plan_document(region: str) -> dict[str, Any]:
     """A region's plan as plain data; :func:`hushcall.numbers.plan_files.read_plan` makes a plan of it."""
-    metadata = PhoneMetadata.metadata_for_region(region.upper())
+    metadata: Any = PhoneMetadata.metadata_for_region(region.upper())
     if metadata is None:
         raise InvalidParameter("region", "be one that phonenumberslite knows, like DE", region)
     usual = {length for kind in ("fixed_line", "mobile") for length in getattr(metadata, kind).possible_length}
@@ -135,7 +135,8 @@ class _Automaton:
                 self.free[self._sequence(way, at)].append(to)
             return to
         if operation is c.MAX_REPEAT:
-            return self._repeat(*argument, at)
+            least, most, parts = argument
+            return self._repeat(least, most, parts, at)
         raise InvalidParameter("pattern", "be made of digits, groups, choices and repetitions", str(operation))
 
     def _repeat(self, least: int, most: int, parts: Any, at: int) -> int:

@@ -33,8 +33,10 @@ class Scenery:
 
 def _american() -> Scenery:
     region, toll_free = (202, 301, 410, 443, 540, 571, 703, 804), (800, 888, 877, 866)
-    areas = (toll_free[0], region[0], toll_free[1], region[6], region[6], region[2], region[3])
-    areas += (toll_free[2], region[5], region[1], region[4], region[7], region[0])
+    areas = (
+        *(toll_free[0], region[0], toll_free[1], region[6], region[6], region[2], region[3]),
+        *(toll_free[2], region[5], region[1], region[4], region[7], region[0]),
+    )
     lines = (*range(11, 22), 31, 32)
     return Scenery(NANP, region, toll_free, tuple(f"+1{a}55501{b}" for a, b in zip(areas, lines, strict=True)))
 
