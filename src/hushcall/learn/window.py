@@ -38,6 +38,7 @@ from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.mechanism import Mechanism
+from hushcall.report.subspace import WholeNumber
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -
 def _in_area(held: Sequence[Past], chosen: Sequence[Span], area: int) -> Iterator[HeavyHitter]:
     """The findings of every window in one area code, the shortest window first."""
     local = [one.learner.in_area(one.tally, area) for one in held]
-    bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
+    mechanism = held[0].learner.mechanism
+    bits = SUFFIX_BITS if isinstance(mechanism, WholeNumber) else mechanism.item_bits
     sizes = [(one.tally.count, one.learner.mechanism.bits) for one in held]
     pile, added, domain = Pile(bits, sizes, len(chosen)), 0, held[0].learner.domain
     for span in chosen:
