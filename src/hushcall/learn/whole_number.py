@@ -45,6 +45,11 @@ class WholeNumberLearner(EveryNumberTested):
         """Every number of the plan. The noise is that of all reports, not of one bucket's: the price of this mode."""
         return len(self.domain) * self.areas
 
+    @property
+    def bits_in_area(self) -> int:
+        """A suffix: one area code is decoded after the other."""
+        return SUFFIX_BITS
+
     def compact(self, tally: SparseTally, users: int) -> SparseTally:
         """The reports themselves: every area code needs them all."""
         return tally
