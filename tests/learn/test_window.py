@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.mechanisms import SUFFIXES, reports_of
 
 from hushcall.errors import InvalidParameter
+from hushcall.learn import whole_number, window
 from hushcall.learn.decision import Rule, Support
 from hushcall.learn.pooled import PooledSupport
 from hushcall.learn.subspace import SparseTally, SubspaceLearner, few_supports
@@ -280,3 +281,23 @@ def test_a_bucket_too_small_for_a_day_runs_for_a_week() -> None:
     assert daily is not None
     assert weekly is not None
     assert weekly < daily / 3
+
+
+def test_a_large_round_of_whole_numbers_shares_its_updates_and_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways through one round: the one that shares is taken from four million updates on."""
+    learner = WholeNumberLearner(WholeNumber(6.0, 7), range(2_000_000, 10_000_000), 3)
+    items = [2 << SUFFIX_BITS | 5_550_143] * 150 + [place << SUFFIX_BITS | 4_000_000 for place in range(3)] * 3
+    tally = learner.tally(reports_of(learner, items, b"shared"))
+    past = [Past(0, learner, tally)]
+    wanted = find_in_windows(past, (1,), 5.0)
+    assert [hitter.item for hitter in wanted] == [2 << SUFFIX_BITS | 5_550_143]
+    asked: list[tuple[int, ...]] = []
+
+    def shared(*given: int) -> bool:
+        asked.append(given)
+        return True
+
+    monkeypatch.setattr(window, "updates_are_shared", shared)
+    monkeypatch.setattr(whole_number, "updates_are_shared", lambda *given: True)
+    assert find_in_windows(past, (1,), 5.0) == wanted
+    assert asked == [(len(items), 7, 3)]

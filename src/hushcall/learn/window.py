@@ -34,6 +34,7 @@ from hushcall.learn.decision import HeavyHitter, Rule
 from hushcall.learn.learner import Progress, quiet
 from hushcall.learn.pooled import PooledSupport, Span
 from hushcall.learn.subspace import SparseTally
+from hushcall.learn.whole_number import part_of, updates_are_shared
 from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
@@ -116,15 +117,31 @@ def find_in_windows(
     laws = [(one.age, one.learner.law(one.tally.count)) for one in held]
     chosen = spans(laws, windows, first.rule(tau))
     found: dict[int, HeavyHitter] = {}
-    todo = range(part, first.areas, parts)
-    bits = min(first.mechanism.item_bits, SUFFIX_BITS)
-    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
-    for done, area in enumerate(todo, 1):
-        pile.empty()
-        for hitter in _in_area(held, chosen, pile, area):
+    todo = part_of(first.areas, part, parts)
+    one_round = len(held) == 1 and updates_are_shared(held[0].tally.count, first.mechanism.bits, len(todo))
+    for done, some in enumerate(_shared(held[0], chosen[0], todo) if one_round else _piled(held, chosen, todo), 1):
+        for hitter in some:
             found.setdefault(hitter.item, hitter)
         progress(done, len(todo))
     return sorted(found.values(), key=lambda hitter: (-hitter.estimate, hitter.item))
+
+
+def _piled(held: Sequence[Past], chosen: Sequence[Span], todo: range) -> Iterator[list[HeavyHitter]]:
+    """One area code after the other, its rounds added up in one pile."""
+    bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
+    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
+    for area in todo:
+        pile.empty()
+        yield list(_in_area(held, chosen, pile, area))
+
+
+def _shared(one: Past, span: Span, todo: range) -> Iterator[list[HeavyHitter]]:
+    """One large round of whole numbers: its updates are shared between area codes."""
+    domain = one.learner.domain
+    for area, counts, shift in one.learner.spectra(one.tally, todo):
+        places = walsh.at_least(counts, span.least << shift, domain.start, domain.stop).tolist()
+        verdicts = (span.verdict(area << SUFFIX_BITS | place, [int(counts[place]) >> shift]) for place in places)
+        yield [hitter for hitter in verdicts if hitter]
 
 
 def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -> list[Span]:

@@ -65,7 +65,7 @@ class Phone:
 
         store = setup.opened(folder)
         try:
-            return cls(store, setup.transport_of(store))
+            return cls(store, setup.transport_of(store), setup.plan_of(store))
         except BaseException:
             store.close()
             raise
