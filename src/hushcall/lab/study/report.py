@@ -116,7 +116,18 @@ _WANTED = (
         "rounds",
     ),
     *("f1", "precision", "recall", "true", "false", "undetected", "relative_cbr", "listed_a_day", "wrong_a_day"),
-    *("report_bytes", "influence", "fakes_needed", "tau_sized", "fakes_needed_sized"),
+    *(
+        "report_bytes",
+        "calls_a_day",
+        "crowd",
+        "no_privacy",
+        "daily",
+        "windowed",
+        "influence",
+        "fakes_needed",
+        "tau_sized",
+        "fakes_needed_sized",
+    ),
 )
 
 
