@@ -21,6 +21,7 @@ from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.learn.whole_spectrum import SUFFIX_BITS
+from hushcall.learn.window import Past, find_in_windows
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import WINDOWS
