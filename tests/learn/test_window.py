@@ -293,11 +293,11 @@ def test_a_large_round_of_whole_numbers_shares_its_updates_and_finds_the_same(mo
     assert [hitter.item for hitter in wanted] == [2 << SUFFIX_BITS | 5_550_143]
     asked: list[tuple[int, ...]] = []
 
-    def always(*given: int) -> bool:
+    def shared(*given: int) -> bool:
         asked.append(given)
         return True
 
-    monkeypatch.setattr(window, "updates_are_shared", always)
+    monkeypatch.setattr(window, "updates_are_shared", shared)
     monkeypatch.setattr(whole_number, "updates_are_shared", lambda *given: True)
     assert find_in_windows(past, (1,), 5.0) == wanted
     assert asked == [(len(items), 7, 3)]

@@ -368,11 +368,16 @@ def a_device_that_asks_too_often(stage: Stage) -> httpx.Response:
 
 @provokes("too-many", enrol={"per_minute": 1})
 def more_enrolments_than_a_minute_may_have(stage: Stage) -> httpx.Response:
-    stage.patch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 130.0))
+    stage.clock.now += 10
     stage.phone()
     answer = stage.client.post("/v1/devices")
     assert answer.headers["retry-after"] == "50"
     return answer
+
+
+@provokes("work-needed", enrol={"mode": "open", "work": 4})
+def an_enrolment_without_work(stage: Stage) -> httpx.Response:
+    return stage.client.post("/v1/devices", json={"work": "12345:0000000000000000"})
 
 
 @provokes("internal")
@@ -380,7 +385,7 @@ def a_route_that_fails(stage: Stage) -> httpx.Response:
     def fail(*_: object) -> None:
         raise RuntimeError(f"x12345 {SPAM}")
 
-    stage.patch.setattr(round_status, "document", fail)
+    stage.patch.setattr(round_status, "round_info", fail)
     return stage.client.get("/v1/rounds/current", headers={"x-trace": "x12345"})
 
 

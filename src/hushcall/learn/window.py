@@ -128,7 +128,10 @@ def find_in_windows(
 
 def _piled(held: Sequence[Past], chosen: Sequence[Span], todo: range) -> Iterator[list[HeavyHitter]]:
     """One area code after the other, its rounds added up in one pile."""
-    bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
+    first = held[
+        0
+    ].learner  # without area codes in the clear, one area code at a time; else items as wide as the plan's
+    bits = SUFFIX_BITS if first.areas > 1 else first.mechanism.item_bits
     pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
     for area in todo:
         pile.empty()

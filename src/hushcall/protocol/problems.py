@@ -32,6 +32,7 @@ PROBLEMS = _table(
     Kind("revoked", 403, "This token was revoked", "Enrol again, or ask the operator."),
     Kind("forbidden", 403, "This token may not do that", "Use an operator's token with the scope named here."),
     Kind("enrolment-closed", 403, "Enrolment needs an invitation", "Ask the operator for an invite code."),
+    Kind("work-needed", 403, "Enrolment asks for proof of work", "Ask GET /v1/devices/challenge, and solve it."),
     Kind(
         "private-reports-only",
         403,

@@ -203,6 +203,29 @@ counters = Table(
     Column("value", BigInteger, nullable=False),
 )
 
+refusals = Table(
+    "refusals",  # of an enrolled device in a round; forgotten with its announcement
+    metadata,
+    Column("round", _KEY, primary_key=True, autoincrement=False),
+    Column("device", _KEY, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+limits = Table(
+    "limits",  # what happened in this minute, over all workers
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+proofs = Table(
+    "proofs",  # work that was taken: each answer counts once
+    metadata,
+    Column("proof", LargeBinary(80), primary_key=True),
+    Column("at", BigInteger, nullable=False),
+)
+
 leases = Table(
     "leases",  # which worker's scheduler is at work
     metadata,

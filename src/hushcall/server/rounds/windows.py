@@ -34,10 +34,14 @@ def rounds_in_window(connection: Connection, row: RoundRow) -> list[int]:
     return [*alike, row.id]
 
 
-def forget_before(connection: Connection, row: RoundRow) -> None:
-    """Empty the tallies that no later decision looks at, once this round is decoded. Rounds that wait keep theirs."""
+def forget_passed(connection: Connection, row: RoundRow) -> None:
+    """Empty the tallies that no later decision looks at, once this round is decoded. Rounds that wait keep theirs.
+
+    A round that was released late may be older than the newest that is decoded: then its own go at once.
+    """
     table, tallies = schema.rounds.c, schema.tallies
-    last = row.id - reach(row) + 1  # the next round's window starts after it
-    decoded = sa.select(table.id).where(table.id <= last, table.state.in_(sorted(HAS_FINDINGS)) | (table.id == row.id))
-    full = (tallies.c.round <= last) & (sa.func.length(tallies.c.data) > 0) & tallies.c.round.in_(decoded)
+    decoded = table.state.in_(sorted(HAS_FINDINGS)) | (table.id == row.id)
+    newest = connection.execute(sa.select(sa.func.max(table.id)).where(decoded)).scalar_one()
+    passed = sa.select(table.id).where(decoded, table.id <= newest - reach(row) + 1)  # the next window starts after it
+    full = tallies.c.round.in_(passed) & (sa.func.length(tallies.c.data) > 0)
     connection.execute(sa.update(tallies).where(full).values(data=b""))

@@ -1,7 +1,9 @@
-"""Findings say over how many rounds they were made, and whether they are plausible."""
+"""Findings say over how many rounds they were made; refusals, limits and proofs of work are counted by all workers."""
 
 import sqlalchemy as sa
 from alembic import op
+
+from hushcall.server.db.schema import limits, metadata, proofs, refusals
 
 revision = "0002"
 down_revision = "0001"
@@ -15,6 +17,7 @@ _NEW = {
 
 def upgrade() -> None:
     """Add what is not there: step 1 makes the tables of today."""
+    metadata.create_all(op.get_bind(), tables=[refusals, limits, proofs], checkfirst=True)
     for table, columns in _NEW.items():
         known = {column["name"] for column in sa.inspect(op.get_bind()).get_columns(table)}
         for column in columns:
@@ -24,6 +27,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Findings over several rounds become findings of a day."""
+    metadata.drop_all(op.get_bind(), tables=[refusals, limits, proofs], checkfirst=True)
     for table, columns in _NEW.items():
         with op.batch_alter_table(table) as batch:
             for column in columns:
