@@ -34,6 +34,19 @@ def test_buckets_without_heavy_hitters_list_nothing_beyond_the_level() -> None:
     assert spread == pytest.approx(1, abs=0.01)
 
 
+def test_weeks_without_a_spammer_list_nothing_beyond_the_level() -> None:
+    """Forty weeks at level 0.2: half of them list something with a chance below 10⁻⁴; the coins are seeded."""
+    proof = statistics.null_weeks(40)
+    assert proof.ok
+    assert proof.rate < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", [(1,), (1, 2), (1, 7), (1, 2, 4, 7)])
+def test_three_hundred_weeks_keep_the_level_for_every_split(windows: tuple[int, ...]) -> None:
+    assert statistics.null_weeks(300, windows).ok
+
+
 @pytest.mark.parametrize(
     ("kind", "budget", "low", "high"),
     [

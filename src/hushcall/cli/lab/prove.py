@@ -12,6 +12,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
+from hushcall.profiles import WINDOWS
 
 BUG_STEPS = 3000
 prove = typer.Typer(help="Put promises to the test with the real code. Without a name: the statistics.")
@@ -53,6 +54,9 @@ def statistics(runs: Runs = 500, quick: Quick = False, json: Json = False) -> No
         found.append(proofs.whole_number_power(max(runs // 2, 10), progress=watch("whole numbers")))
         null, spread = proofs.null_behaviour(max(runs * 3 // 5, 10), progress=watch("no heavy hitters"))
         found.append(null)
+        for lengths in ((1, 7), WINDOWS):
+            label = f"weeks without a spammer, windows {lengths}"
+            found.append(proofs.null_weeks(max(runs * 3 // 5, 10), lengths, progress=watch(label)))
         for budget in (8.8, 7.0):
             found += proofs.list_decoding(budget, max(runs // 2, 10), progress=watch(f"lists, ε_HH = {budget:g}"))
         for kind in ("extended", "basic"):

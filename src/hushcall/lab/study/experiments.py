@@ -36,7 +36,7 @@ a month.
 SCANNED = ", ".join(map(str, WINDOWS))
 SCAN_PROMISES = {8.0: 1.5, 6.0: 0.95, 4.0: 0.38}
 REAL_TOLERANCE = 3
-"""What the profiles set aside for invited devices."""
+"""A few lies among invited devices: what withstanding them costs."""
 REAL_LEVEL = 0.25
 """On today's sparse spam: at most a quarter of a wrong listing a day by noise, over all eight million numbers of all
 area codes.

@@ -110,7 +110,7 @@ def _listed(
     return max(found, default=0.0)
 
 
-def private(profile: Profile) -> Chance:
+def private(profile: Profile, buckets: int = len(NANP.area_codes)) -> Chance:
     """A mechanism's chance, by its own law; sizes are rounded to a grid of four per cent."""
 
     @lru_cache(maxsize=1 << 16)
@@ -121,7 +121,7 @@ def private(profile: Profile) -> Chance:
     @lru_cache(maxsize=1 << 12)
     def _learner(size: int) -> Any:
         longest = max(profile.windows)
-        return open_bucket(profile, NANP, max(size // longest, 1), bytes(SEED_BYTES), len(NANP.area_codes))
+        return open_bucket(profile, NANP, max(size // longest, 1), bytes(SEED_BYTES), buckets)
 
     def rounded(size: int, holders: int) -> float:
         return chance(max(round(GRID ** round(math.log(size, GRID))), holders), holders)
