@@ -13,7 +13,8 @@ once, with the shortest length that finds it (``hitter.length``), with that wind
 Whole-number rounds are scanned in ``parts`` (``profile.scheme.parts``), as they are decoded. Pure: the same bytes in
 any order give the same findings.
 
-Cost: rounds are added up from the newest to the oldest, each once; every length then takes a transform of a copy. One
+Cost: one transform, of the longest window, leaves the few numbers that any length could find; they are counted one by
+one. Where that are many, rounds are added up from the newest to the oldest and every length takes a transform. One
 spectrum holds rounds of every b, because each is scaled to the largest; where all subspaces are small they are listed
 instead, and nothing is transformed.
 """
@@ -38,6 +39,9 @@ from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.mechanism import Mechanism
+
+FEW = 1 << 28
+"""Numbers times reports that are counted one by one: about what a transform costs."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,11 @@ def _in_area(held: Sequence[Past], chosen: Sequence[Span], area: int) -> Iterato
     local = [one.learner.in_area(one.tally, area) for one in held]
     bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
     sizes = [(one.tally.count, one.learner.mechanism.bits) for one in held]
+    if len(chosen) > 1:
+        places = _worth_a_look(held, local, chosen, Pile(bits, sizes, 1))
+        if len(places) * sum(one.tally.count for one in held) <= FEW:
+            yield from _at_places(held, local, chosen, area, places)
+            return
     pile, added, domain = Pile(bits, sizes, len(chosen)), 0, held[0].learner.domain
     for span in chosen:
         while added < len(held) and held[added].age < span.length:
@@ -151,6 +160,36 @@ def _in_area(held: Sequence[Past], chosen: Sequence[Span], area: int) -> Iterato
         for row, place in enumerate(places):
             mine = [int(column[row]) for column in apart] if apart else [int(counts[place])]
             if hitter := span.verdict(area << SUFFIX_BITS | place, mine):
+                yield hitter
+
+
+def _worth_a_look(held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], pile: Pile) -> list[int]:
+    """The numbers whose count over *all* rounds reaches what some window asks for: no other can be found by any.
+
+    Counts only grow with rounds, so one transform, of the longest window, does for all of them.
+    """
+    for one, tally in zip(held, local, strict=True):
+        pile.add(one.learner, tally)
+    domain, least = held[0].learner.domain, min(span.least for span in chosen)
+    places: list[int] = walsh.at_least(pile.counts(), least, domain.start, domain.stop).tolist()
+    return places
+
+
+def _at_places(
+    held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], area: int, places: Sequence[int]
+) -> Iterator[HeavyHitter]:
+    """The same findings, from the counts of a few numbers alone."""
+    if not places:
+        return
+    rounds = [one.learner.supports(tally, places) for one, tally in zip(held, local, strict=True)]
+    for span in chosen:
+        inside = [one for one in held if one.age < span.length]
+        total = sum(rounds[: len(inside)])
+        reached = [row for row in range(len(places)) if total[row] >= span.least]
+        apart = _by_part(inside, local, span, [places[row] for row in reached])
+        for place, row in enumerate(reached):
+            mine = [int(column[place]) for column in apart] if apart else [int(total[row])]
+            if hitter := span.verdict(area << SUFFIX_BITS | places[row], mine):
                 yield hitter
 
 
