@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.mechanisms import SUFFIXES, reports_of
 
 from hushcall.errors import InvalidParameter
+from hushcall.learn import whole_number, window
 from hushcall.learn.decision import Rule, Support
 from hushcall.learn.pooled import PooledSupport
 from hushcall.learn.subspace import SparseTally, SubspaceLearner, few_supports
@@ -70,12 +71,16 @@ def test_a_pile_of_any_mixture_counts_like_the_plain_sum(
     """Listed or transformed, sparse or dense, whatever b: the same counts after every round."""
     bits, expected = 10, np.zeros(1 << 10, dtype=np.int64)
     pile, world = Pile(bits, [(n, b) for b, n, _ in rounds], looks), random.Random(seed)
-    for b, n, dense in rounds:
+    pile.empty()
+    for at, (b, n, dense) in enumerate(rounds):
         learner = SubspaceLearner(Subspace(4.0, b, bits), range(1 << bits))
         tally = learner.tally(reports_of(learner, [world.randrange(1 << bits) for _ in range(n)], b"%d" % seed))
         pile.add(learner, learner.dense(tally) if dense else tally)
         expected += few_supports(tally, range(1 << bits))
-        assert pile.counts().tolist() == expected.tolist()
+        if at < looks - 1 or at == len(rounds) - 1:
+            pile.looks = looks if at < len(rounds) - 1 else pile.looked + 1
+            places, counts = pile.at_least(0, range(1 << bits))
+            assert (places, counts) == (list(range(1 << bits)), expected.tolist())
 
 
 def naive(past: Sequence[Past], windows: Sequence[int], tau: float) -> dict[int, int]:
@@ -276,3 +281,23 @@ def test_a_bucket_too_small_for_a_day_runs_for_a_week() -> None:
     assert daily is not None
     assert weekly is not None
     assert weekly < daily / 3
+
+
+def test_a_large_round_of_whole_numbers_shares_its_updates_and_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways through one round: the one that shares is taken from four million updates on."""
+    learner = WholeNumberLearner(WholeNumber(6.0, 7), range(2_000_000, 10_000_000), 3)
+    items = [2 << SUFFIX_BITS | 5_550_143] * 150 + [place << SUFFIX_BITS | 4_000_000 for place in range(3)] * 3
+    tally = learner.tally(reports_of(learner, items, b"shared"))
+    past = [Past(0, learner, tally)]
+    wanted = find_in_windows(past, (1,), 5.0)
+    assert [hitter.item for hitter in wanted] == [2 << SUFFIX_BITS | 5_550_143]
+    asked: list[tuple[int, ...]] = []
+
+    def shared(*given: int) -> bool:
+        asked.append(given)
+        return True
+
+    monkeypatch.setattr(window, "updates_are_shared", shared)
+    monkeypatch.setattr(whole_number, "updates_are_shared", lambda *given: True)
+    assert find_in_windows(past, (1,), 5.0) == wanted
+    assert asked == [(len(items), 7, 3)]

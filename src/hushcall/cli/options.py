@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,8 @@ def chosen_profile(
     tau: int | None,
     level: float | None = None,
     list_size: int | None = None,
+    tolerance: int | None = None,
+    windows: Sequence[int] | None = None,
 ) -> Profile:
     """The profile that a command runs with: a named one with the given changes.
 
@@ -38,8 +41,15 @@ def chosen_profile(
     if list_size is not None and not base.scheme.counts_apart:
         able = ", ".join(row.name for row in SCHEMES.values() if row.counts_apart)
         raise InvalidParameter("list_size", f"go with one of {able}", base.mechanism)
-    changes = {"epsilon": epsilon, "tau": tau, "level": level, "list_size": list_size}
-    return replace(base, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
+    changes: dict[str, Any] = {
+        "epsilon": epsilon,
+        "tau": tau,
+        "level": level,
+        "list_size": list_size,
+        "tolerance": tolerance,
+    }
+    changes["windows"] = tolerance, tuple(windows) if windows else None
+    return replace(base, **{key: value for key, value in changes.items() if value is not None})
 
 
 def _able(mechanism: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from hushcall.learn.theory import reconstruction_probability
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ONE
 from hushcall.profiles import Profile
+from hushcall.protocol.items import DIGITS
 from hushcall.report.original_histogram import ROW_BYTES, OriginalHistogram, row_hash
 
 
@@ -127,7 +128,9 @@ def open_bucket(
     profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> OriginalHistogramLearner:
     """The learner of a whole round; it has no gate."""
-    mechanism = OriginalHistogram(profile.epsilon, profile.repetitions, channels(profile, users), seed)
+    mechanism = OriginalHistogram(
+        profile.epsilon, profile.repetitions, channels(profile, users), seed, item_bits=DIGITS.bits(plan)
+    )
     return resume(profile, plan, mechanism, buckets)
 
 

@@ -121,11 +121,20 @@ class Span:
         """No smaller C is listed."""
         return self.rule.least(self.law)
 
+    @property
+    def noise(self) -> float:
+        """The chance that a number that nobody holds gets that far."""
+        return self.law.p_value(self.least)
+
+    def lists(self, counts: Sequence[int]) -> bool:
+        """Whether a number is listed that so many reports of each part of the law support."""
+        if sum(counts) < self.least:
+            return False
+        return len(counts) == 1 or self.law.least_estimate(counts, self.rule.tolerance) > self.rule.tau
+
     def verdict(self, item: int, counts: Sequence[int]) -> HeavyHitter | None:
         """What is said about a number that so many reports of each part of the law support; None: not listed."""
-        if sum(counts) < self.least:
-            return None
-        if len(counts) > 1 and self.law.least_estimate(counts, self.rule.tolerance) <= self.rule.tau:
+        if not self.lists(counts):
             return None
         return replace(self.law.hitter(item, counts, self.rule.tolerance), length=self.length)
 

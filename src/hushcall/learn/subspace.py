@@ -255,7 +255,7 @@ def open_bucket(profile: Profile, plan: NumberingPlan, users: int, seed: bytes, 
     """
     learner = partial(_learner, profile, plan, buckets=buckets)
     hypotheses, most = len(valid_suffixes(plan)) * buckets, users * max(profile.windows)
-    return settled(profile, most, hypotheses, lambda bits: learner(Subspace(profile.epsilon, bits)))
+    return settled(profile, most, hypotheses, lambda bits: learner(Subspace(profile.epsilon, bits, plan.suffix_bits)))
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: Subspace, buckets: int) -> SubspaceLearner:

@@ -126,6 +126,7 @@ def open_bucket(
         seed=seed,
         accounting=profile.accounting,
         keep=theory.best_keep(profile.epsilon_hh / profile.repetitions, users, tau) if kind == "tuned" else None,
+        item_bits=plan.suffix_bits,
     )
     return resume(profile, plan, mechanism, buckets)
 

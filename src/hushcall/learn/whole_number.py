@@ -24,6 +24,7 @@ from hushcall.learn.subspace import EveryNumberTested, SparseTally, few_supports
 from hushcall.learn.whole_spectrum import GROUP, SUFFIX_BITS, Characters
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
+from hushcall.protocol.items import PLACED
 from hushcall.report.subspace import WholeNumber
 
 _LOW = np.uint64((1 << SUFFIX_BITS) - 1)
@@ -43,6 +44,11 @@ class WholeNumberLearner(EveryNumberTested):
     def hypotheses(self) -> int:
         """Every number of the plan. The noise is that of all reports, not of one bucket's: the price of this mode."""
         return len(self.domain) * self.areas
+
+    @property
+    def bits_in_area(self) -> int:
+        """A suffix: one area code is decoded after the other."""
+        return SUFFIX_BITS
 
     def compact(self, tally: SparseTally, users: int) -> SparseTally:
         """The reports themselves: every area code needs them all."""
@@ -128,7 +134,7 @@ def updates_are_shared(reports: int, bits: int, areas: int) -> bool:
     """
     updates = reports << bits
     direct = reports << max(SUFFIX_BITS - bits, 0)
-    return 1 << 22 <= updates < 1 << 31 and updates * -(-areas // GROUP) <= min(updates, direct) * areas
+    return areas > 1 and 1 << 22 <= updates < 1 << 31 and updates * -(-areas // GROUP) <= min(updates, direct) * areas
 
 
 def open_bucket(
@@ -137,7 +143,8 @@ def open_bucket(
     """The learner of a whole round; None: too few phones to find anything, even in the longest window."""
     learner = partial(resume, profile, plan, buckets=buckets)
     hypotheses, most = len(valid_suffixes(plan)) * len(plan.area_codes), users * max(profile.windows)
-    return settled(profile, most, hypotheses, lambda bits: learner(WholeNumber(profile.epsilon, bits)))
+    width = PLACED.bits(plan)
+    return settled(profile, most, hypotheses, lambda bits: learner(WholeNumber(profile.epsilon, bits, width)))
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: WholeNumber, buckets: int) -> WholeNumberLearner:

@@ -13,8 +13,7 @@ once, with the shortest length that finds it (``hitter.length``), with that wind
 Whole-number rounds are scanned in ``parts`` (``profile.scheme.parts``), as they are decoded. Pure: the same bytes in
 any order give the same findings.
 
-Cost: one transform, of the longest window, leaves the few numbers that any length could find; they are counted one by
-one. Where that are many, rounds are added up from the newest to the oldest and every length takes a transform. One
+Cost: rounds are added up from the newest to the oldest, each once; every length then takes a transform of a copy. One
 spectrum holds rounds of every b, because each is scaled to the largest; where all subspaces are small they are listed
 instead, and nothing is transformed.
 """
@@ -35,6 +34,7 @@ from hushcall.learn.decision import HeavyHitter, Rule
 from hushcall.learn.learner import Progress, quiet
 from hushcall.learn.pooled import PooledSupport, Span
 from hushcall.learn.subspace import SparseTally
+from hushcall.learn.whole_number import part_of, updates_are_shared
 from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
@@ -120,47 +120,30 @@ def find_in_windows(
     laws = [(one.age, one.learner.law(one.tally.count)) for one in held]
     chosen = spans(laws, windows, first.rule(tau))
     found: dict[int, HeavyHitter] = {}
-    todo = range(part, first.areas, parts)
-    for done, area in enumerate(todo, 1):
-        for hitter in _in_area(held, chosen, area):
+    todo = part_of(first.areas, part, parts)
+    one_round = len(held) == 1 and updates_are_shared(held[0].tally.count, first.mechanism.bits, len(todo))
+    for done, some in enumerate(_shared(held[0], chosen[0], todo) if one_round else _piled(held, chosen, todo), 1):
+        for hitter in some:
             found.setdefault(hitter.item, hitter)
         progress(done, len(todo))
     return sorted(found.values(), key=lambda hitter: (-hitter.estimate, hitter.item))
 
 
-def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -> list[Span]:
-    """The decisions to make, shortest first, for (age, law) of each round; a window that adds no round is left out."""
-    out, seen = [], 0
-    for length in windows:
-        inside = [law for age, law in laws if age < length]
-        if len(inside) > seen:
-            seen = len(inside)
-            out.append(Span(length, PooledSupport.of(inside), rule))
-    return out
-
-
-def _in_area(held: Sequence[Past], chosen: Sequence[Span], area: int) -> Iterator[HeavyHitter]:
-    """The findings of every window in one area code, the shortest window first."""
-    local = [one.learner.in_area(one.tally, area) for one in held]
-    bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
+def _piled(held: Sequence[Past], chosen: Sequence[Span], todo: range) -> Iterator[list[HeavyHitter]]:
+    """One area code after the other, its rounds added up in one pile."""
+    first = held[0].learner
+    # without area codes in the clear, one area code at a time; else items as wide as the plan's
+    bits = SUFFIX_BITS if first.areas > 1 else first.mechanism.item_bits
     sizes = [(one.tally.count, one.learner.mechanism.bits) for one in held]
-    if len(chosen) > 1:
-        places = _worth_a_look(held, local, chosen, Pile(bits, sizes, 1))
-        if len(places) * sum(one.tally.count for one in held) <= FEW:
-            yield from _at_places(held, local, chosen, area, places)
-            return
-    pile, added, domain = Pile(bits, sizes, len(chosen)), 0, held[0].learner.domain
-    for span in chosen:
-        while added < len(held) and held[added].age < span.length:
-            pile.add(held[added].learner, local[added])
-            added += 1
-        counts = pile.counts()
-        places = walsh.at_least(counts, span.least, domain.start, domain.stop).tolist()
-        apart = _by_part(held[:added], local, span, places)
-        for row, place in enumerate(places):
-            mine = [int(column[row]) for column in apart] if apart else [int(counts[place])]
-            if hitter := span.verdict(area << SUFFIX_BITS | place, mine):
-                yield hitter
+    quick, pile = Pile(bits, sizes, 1), Pile(bits, sizes, len(chosen))
+    for area in todo:
+        local = [one.learner.in_area(one.tally, area) for one in held]
+        places = _worth_a_look(held, local, chosen, quick) if len(chosen) > 1 else []
+        if len(chosen) > 1 and len(places) * sum(n for n, _ in sizes) <= FEW:
+            yield list(_at_places(held, local, chosen, area, places))
+        else:
+            pile.empty()
+            yield list(_in_area(held, local, chosen, pile, area))
 
 
 def _worth_a_look(held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], pile: Pile) -> list[int]:
@@ -168,17 +151,16 @@ def _worth_a_look(held: Sequence[Past], local: Sequence[Any], chosen: Sequence[S
 
     Counts only grow with rounds, so one transform, of the longest window, does for all of them.
     """
+    pile.empty()
     for one, tally in zip(held, local, strict=True):
         pile.add(one.learner, tally)
-    domain, least = held[0].learner.domain, min(span.least for span in chosen)
-    places: list[int] = walsh.at_least(pile.counts(), least, domain.start, domain.stop).tolist()
-    return places
+    return pile.at_least(min(span.least for span in chosen), held[0].learner.domain)[0]
 
 
 def _at_places(
     held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], area: int, places: Sequence[int]
 ) -> Iterator[HeavyHitter]:
-    """The same findings, from the counts of a few numbers alone."""
+    """What :func:`_in_area` finds, from the counts of a few numbers alone."""
     if not places:
         return
     rounds = [one.learner.supports(tally, places) for one, tally in zip(held, local, strict=True)]
@@ -193,9 +175,43 @@ def _at_places(
                 yield hitter
 
 
-def _by_part(
-    inside: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]
-) -> list[NDArray[np.int64]]:
+def _shared(one: Past, span: Span, todo: range) -> Iterator[list[HeavyHitter]]:
+    """One large round of whole numbers: its updates are shared between area codes."""
+    domain = one.learner.domain
+    for area, counts, shift in one.learner.spectra(one.tally, todo):
+        places = walsh.at_least(counts, span.least << shift, domain.start, domain.stop).tolist()
+        verdicts = (span.verdict(area << SUFFIX_BITS | place, [int(counts[place]) >> shift]) for place in places)
+        yield [hitter for hitter in verdicts if hitter]
+
+
+def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -> list[Span]:
+    """The decisions to make, shortest first, for (age, law) of each round; a window that adds no round is left out."""
+    out, seen = [], 0
+    for length in windows:
+        inside = [law for age, law in laws if age < length]
+        if len(inside) > seen:
+            seen = len(inside)
+            out.append(Span(length, PooledSupport.of(inside), rule))
+    return out
+
+
+def _in_area(
+    held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], pile: Pile, area: int
+) -> Iterator[HeavyHitter]:
+    """The findings of every window in one area code, the shortest window first."""
+    added, domain = 0, held[0].learner.domain
+    for span in chosen:
+        while added < len(held) and held[added].age < span.length:
+            pile.add(held[added].learner, local[added])
+            added += 1
+        places, counts = pile.at_least(span.least, domain)
+        apart = _by_part(held[:added], local, span, places) or [counts]
+        for row, place in enumerate(places):
+            if hitter := span.verdict(area << SUFFIX_BITS | place, [int(column[row]) for column in apart]):
+                yield hitter
+
+
+def _by_part(inside: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]) -> list[Sequence[int]]:
     """The counts of a few numbers for each part of the law; nothing where it has only one, whose count is known."""
     if len(span.law.parts) == 1 or not places:
         return []
@@ -204,44 +220,62 @@ def _by_part(
         law = one.learner.law(one.tally.count)
         which = next(i for i, part in enumerate(span.law.parts) if (part.p, part.q) == (law.p, law.q))
         out[which] += one.learner.supports(tally, places)
-    return out
+    return [column.tolist() for column in out]
 
 
 class Pile:
-    """C(x) of all x, growing round by round."""
+    """C(x) of all x, growing round by round. Made once for a scan, and emptied for each area code."""
 
     def __init__(self, bits: int, rounds: Sequence[tuple[int, int]], looks: int) -> None:
         """``rounds`` are (reports, b) of all that will be added, ``looks`` how often the counts will be asked for."""
-        self.bits = bits
+        self.bits, self.looks, self.looked = bits, looks, 0
         some = [(n, b) for n, b in rounds if 2 * b <= bits]
-        self.scale = max((b for _, b in some), default=0)
         listing = sum(n << max(bits - b, 0) for n, b in some)
         summing = sum(n << b for n, b in some) + looks * (3 << bits)  # a transform costs three updates a cell
-        fits = sum(n for n, _ in some) << self.scale < 1 << 31
-        self.spectrum = np.zeros(1 << bits, np.int32) if fits and summing < listing else None
-        self.listed: NDArray[np.int32] | None = None if self.spectrum is not None else np.zeros(1 << bits, np.int32)
+        scale = max((b for _, b in some), default=0)
+        fits = sum(n for n, _ in some) << scale < 1 << 31
+        self.scale = scale if fits and summing < listing else 0
+        self.spectrum = self.scratch = self.listed = np.zeros(0, np.int32)
+
+    def empty(self) -> None:
+        """Start again, in the memory that is there."""
+        self.looked = 0
+        for array in (self.spectrum, self.listed):
+            array.fill(0)
 
     def add(self, learner: Any, tally: Any) -> None:
         """One more round."""
         if not isinstance(tally, SparseTally):
-            self._list()[:] += learner.support(tally)
-        elif self.spectrum is not None and 2 * learner.mechanism.bits <= self.bits:
+            self.listed = self._room(self.listed)
+            self.listed += learner.support(tally)
+        elif self.scale and 2 * learner.mechanism.bits <= self.bits:
+            self.spectrum = self._room(self.spectrum)
             walsh.accumulate(self.spectrum, tally.rows.astype(np.uint32), tally.values, self.scale)
         else:
-            walsh.count_members(self._list(), tally.rows.astype(np.uint32), tally.values)
+            self.listed = self._room(self.listed)
+            walsh.count_members(self.listed, tally.rows.astype(np.uint32), tally.values)
 
-    def _list(self) -> NDArray[np.int32]:
-        if self.listed is None:
-            self.listed = np.zeros(1 << self.bits, np.int32)
-        return self.listed
+    def _room(self, array: NDArray[np.int32]) -> NDArray[np.int32]:
+        return array if array.size else np.zeros(1 << self.bits, np.int32)
 
-    def counts(self) -> NDArray[np.int32]:
-        """C(x) of what was added so far; not to be written into."""
-        if self.spectrum is None:
-            return self._list()
-        counts = self.spectrum.copy()
+    def at_least(self, threshold: int, domain: range) -> tuple[list[int], list[int]]:
+        """(x, C(x)) of all x of the domain with so much support among what was added so far."""
+        self.looked += 1
+        counts, scale = self.listed, 0
+        if self.spectrum.size:
+            counts, scale = self._transformed(), self.scale
+            if self.listed.size:
+                counts += self.listed << scale
+        # Counts stay scaled: one comparison with a scaled threshold is cheaper than dividing 2²⁴ of them.
+        places = walsh.at_least(counts, threshold << scale, domain.start, domain.stop)
+        return places.tolist(), (counts[places] >> scale).tolist()
+
+    def _transformed(self) -> NDArray[np.int32]:
+        """2^scale·C of the spectrum, which is used up by the last look: the others take a copy."""
+        if self.looked >= self.looks:
+            counts = self.spectrum
+        else:
+            counts = self.scratch = self._room(self.scratch)
+            np.copyto(counts, self.spectrum)
         walsh.transform(counts)
-        counts >>= self.scale
-        if self.listed is not None:
-            counts += self.listed
         return counts

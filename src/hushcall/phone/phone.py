@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushcall.errors import Refused, Unreachable, UntrustedList
+from hushcall.errors import HushcallError, Refused, Unreachable, UntrustedList
 from hushcall.formats.calls.call import Call
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates, ingest
@@ -65,7 +65,7 @@ class Phone:
 
         store = setup.opened(folder)
         try:
-            return cls(store, setup.transport_of(store))
+            return cls(store, setup.transport_of(store), setup.plan_of(store))
         except BaseException:
             store.close()
             raise
@@ -134,6 +134,9 @@ class Phone:
             if refusal.problem != "no-round":
                 raise
             return Outcome("idle", "The server has not started a round yet.", next_at=now + POLL_SECONDS)
+        if witness.signed_by_strangers(self.store, info.document):
+            with suppress(HushcallError):  # without the newer root the visit says why it stops
+                self.sync()
         return Visit(self.store, self.transport, self.plan, self.coins, info, now, hurry).proceed()
 
     def report_patiently(self, *, hurry: bool = False, patience: float = PATIENCE) -> Outcome:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -21,7 +21,8 @@ from pydantic_settings import (
 )
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
+from hushcall.mechanisms import names
+from hushcall.numbers import NANP, SHIPPED, NumberingPlan, plan_named
 from hushcall.profiles import PROFILES, Profile
 
 DATABASE = "hushcall.db"
@@ -46,6 +47,16 @@ class ServerSettings(_Section):
     )
 
 
+WIDEST = {names.WHOLE_NUMBER: 24, names.SH_BASIC: 26, names.SH_EXTENDED: 26, names.SH_TUNED: 26}
+"""Bits of a suffix that a mechanism can hold, where not all: its decoder or its code words have so many."""
+
+
+def _check_width(mechanism: str, plan: NumberingPlan) -> None:
+    most = WIDEST.get(mechanism, plan.suffix_bits)
+    if plan.suffix_bits > most:
+        raise ValueError(f"plan {plan.name} has suffixes of {plan.suffix_bits} bits, and {mechanism} holds {most}")
+
+
 class RoundSettings(_Section):
     """What a round is and when its phases change."""
 
@@ -53,7 +64,7 @@ class RoundSettings(_Section):
     epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
     level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
-    plan: str = Field(default=NANP.name, description=f"whose numbers: one of {', '.join(PLANS)}")
+    plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}")
     windows: Annotated[list[int] | None, _Unset] = Field(
         default=None,
         description="rounds over which evidence is gathered, instead of the profile's; [1]: daily",
@@ -68,12 +79,18 @@ class RoundSettings(_Section):
     decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
 
+    @field_validator("plan", mode="after")
+    @classmethod
+    def _whole_name(cls, plan: str) -> str:
+        """A region stands for the plan of today: what is kept, sent and signed is the plan's own name."""
+        return SHIPPED.get(plan.upper(), plan)
+
     @model_validator(mode="after")
     def _phases_fit(self) -> RoundSettings:
         if self.announce + self.collect > 1:
             raise ValueError("announce and collect together must not exceed the period")
         self.chosen_profile()
-        self.chosen_plan()
+        _check_width(self.chosen_profile().mechanism, self.chosen_plan())
         return self
 
     def chosen_plan(self) -> NumberingPlan:

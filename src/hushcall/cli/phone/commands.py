@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,18 @@ def init(
     whole_only: Annotated[
         bool | None, typer.Option("--whole-only/--area-in-clear", help="Whether area codes must be protected too.")
     ] = None,
+    mechanisms: Annotated[
+        str | None, typer.Option(help="What a server may use, by name. Default: 'subspace whole-number'.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Days in which one caller is in at most one report. Default: 30.")
+    ] = None,
+    home_area: Annotated[
+        int | None, typer.Option(help="Your own area code: made-up callers share it like real ones. Never sent.")
+    ] = None,
+    trust_again: Annotated[
+        bool, typer.Option("--trust-again", help="Take part again after the server showed a round of its own.")
+    ] = False,
     policy: Annotated[str | None, typer.Option(help="What a bad caller gets: block or warn. Default: block.")] = None,
     block_days: Annotated[int | None, typer.Option(help="Block what was seen on so many days. Default: 2.")] = None,
     home: Home = None,
@@ -72,6 +85,8 @@ def init(
         "life": cap_life,
         "rounds_per_day": rounds_per_day,
         "area_in_clear": None if whole_only is None else not whole_only,
+        "mechanisms": mechanisms,
+        "horizon": horizon,
     }
     done = set_up(
         folder_of(home),
@@ -83,6 +98,8 @@ def init(
         limits=limits,
         policy=policy,
         block_days=block_days,
+        home_area=home_area,
+        trust_again=trust_again,
         patience=LOCK_PATIENCE,
     )
     if json:
@@ -158,9 +175,10 @@ def check(
       hushcall phone check "(202) 555-0143"
     """
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
-        verdict = Screen(store).verdict(number, int(time.time()))
+        verdict = Screen(store, plan_of(store)).verdict(number, int(time.time()))
     if json:
         entry = None if verdict.entry is None else asdict(verdict.entry)
         show.print_json(
@@ -228,7 +246,7 @@ def _set_up_in_words(done: SetUp) -> Iterator[str]:
 
 
 def _plain(limits: Limits) -> dict[str, Any]:
-    return {name: value if isinstance(value, int) else float(value) for name, value in asdict(limits).items()}
+    return {name: float(value) if isinstance(value, Fraction) else value for name, value in asdict(limits).items()}
 
 
 def _sentence(outcome: Outcome) -> str:

@@ -64,13 +64,13 @@ def own(
 
 def _change(entries: list[str], action: Action | None, home: Path | None, json: bool) -> None:
     """Put entries on the list, or take them off; then show it."""
-    from hushcall.numbers import NANP
     from hushcall.phone.home.personal import Personal, pattern_of
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
         kept = Personal.load(store)
         for text in entries:
-            kept = kept.with_entry(pattern_of(text, NANP), action)
+            kept = kept.with_entry(pattern_of(text, plan_of(store)), action)
         if entries:
             kept.save(store)
     if json:

@@ -172,7 +172,7 @@ def open_bucket(
     """Behind the histograms' gate, and told to seek the ten largest."""
     if not more_than_tau(users, profile.tau):
         return None
-    return PrefixExtendingLearner(PrefixExtending(profile.epsilon), valid_suffixes(plan))
+    return PrefixExtendingLearner(PrefixExtending(profile.epsilon, item_bits=plan.suffix_bits), valid_suffixes(plan))
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: PrefixExtending, buckets: int) -> PrefixExtendingLearner:

@@ -174,7 +174,9 @@ def open_bucket(
     """Behind the histograms' gate."""
     if not more_than_tau(users, profile.tau):
         return None
-    return TreeHistogramLearner(TreeHistogram(profile.epsilon, seed=seed), valid_suffixes(plan))
+    return TreeHistogramLearner(
+        TreeHistogram(profile.epsilon, seed=seed, item_bits=plan.suffix_bits), valid_suffixes(plan)
+    )
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: TreeHistogram, buckets: int) -> TreeHistogramLearner:

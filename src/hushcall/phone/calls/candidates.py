@@ -166,6 +166,11 @@ def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tup
     return plan.parse(candidates[uniform(word, len(candidates))]), False
 
 
+def of_plan(numbers: Iterable[str], plan: NumberingPlan) -> list[str]:
+    """Those that the plan knows: others were kept under the plan of a server that the phone has left."""
+    return [number for number in numbers if _e164(number, plan, {})]
+
+
 def mark_reported(store: Store, number: str, seq: int, at: int) -> None:
     """Remember that a report holds this number."""
     store.run(

@@ -43,12 +43,16 @@ class Transport(Protocol):
         """Hand in the report. The same bytes again are no error."""
 
 
+LONGEST_PLAN_NAME = 64
+
+
 @dataclass(frozen=True)
 class Enrolment:
     """A device's identity, shown once."""
 
     device: int
     token: str
+    plan: str = ""  # the server's numbering plan; servers of before did not say
 
     def __repr__(self) -> str:
         """Never the token: it may end up in a log."""
@@ -102,7 +106,7 @@ class HttpTransport:
         device, token = answer.get("device"), answer.get("token")
         if type(device) is not int or not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InvalidParameter("enrolment", "hold a device number and a token", sorted(answer))
-        return Enrolment(device, token)
+        return Enrolment(device, token, str(answer.get("plan", ""))[:LONGEST_PLAN_NAME])
 
     def _enrolled(self, asked: dict[str, str]) -> dict[str, Any]:
         return self._json(self._ask("POST", "/v1/devices", json.dumps(asked).encode(), "application/json"))

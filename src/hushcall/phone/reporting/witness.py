@@ -72,13 +72,23 @@ def verify(store: Store, server: str, document: Mapping[str, Any]) -> str:
     keys = _keys(store)
     if keys is None:
         return ""
-    known = [one for one in signatures if isinstance(one, dict) and one.get("keyid") in keys]
+    known = _by_known_keys(signatures, keys)
     if not known:
         return "its round is signed by no key that this phone knows: run hushcall phone sync"
     if not any(_verified(keys[one["keyid"]], one.get("sig"), charter.to_sign(document)) for one in known):
         return "the signature of its round does not hold"
     store.put(SIGNED, server)
     return ""
+
+
+def signed_by_strangers(store: Store, document: Mapping[str, Any] | None) -> bool:
+    """Whether a document is signed, but by no key that this phone knows: after a rotation a sync brings the new one."""
+    signatures, keys = (document or {}).get("signatures"), _keys(store)
+    return isinstance(signatures, list) and keys is not None and not _by_known_keys(signatures, keys)
+
+
+def _by_known_keys(signatures: list[Any], keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [one for one in signatures if isinstance(one, dict) and one.get("keyid") in keys]
 
 
 def _keys(store: Store) -> dict[str, str] | None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hushcall.mechanisms import names
+from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import unix
 from hushcall.protocol.round_document import RoundInfo, bucket_terms
@@ -63,9 +64,12 @@ class Challenge(BaseModel):
 class Enrolled(BaseModel):
     """What it gets, once."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64, "plan": NANP.name}}
+    )
     device: int
     token: str
+    plan: str
 
 
 class Announcement(BaseModel):
@@ -126,7 +130,7 @@ def enrol(request: Request, asked: Enrolment | None = None) -> Any:
         given = asked or Enrolment()
         public = service.enrolments.is_public(_forwarded(request))
         device, token = service.enrolments.enrol(given.invite, given.work, service.now, public=public)
-    return {"device": device, "token": token}
+    return {"device": device, "token": token, "plan": service.plan.name}
 
 
 @router.get("/devices/challenge", response_model=Challenge, summary="What enrolment asks for")

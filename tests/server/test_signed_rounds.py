@@ -1,0 +1,152 @@
+"""Rounds are signed, the list names their digests, and a phone that was shown another one sees it at its next sync."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.serving import SPAM, Clock, Village, newest, serving, settings_for
+
+from hushcall.phone.health import examine
+from hushcall.phone.home.store import Store
+from hushcall.phone.phone import Phone
+from hushcall.phone.reporting import witness
+from hushcall.protocol import charter
+from hushcall.protocol.states import PUBLISHED
+from hushcall.server.rounds import round_status
+from hushcall.server.service import Service, open_service
+from hushcall.server.signing import ceremony
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[tuple[Service, Clock, Village, httpx.Client, Phone]]:
+    clock = Clock()
+    service = open_service(settings_for(tmp_path / "server"), clock=clock)
+    with serving(service) as client:
+        village = Village(service, clock)
+        village.to(PUBLISHED, [SPAM] * 8)
+        phone = Phone.set_up(tmp_path / "phone", str(client.base_url), limits={"report": 16, "rounds_per_day": 100})
+        phone.sync()
+        yield service, clock, village, client, phone
+        phone.close()
+    service.close()
+
+
+def a_round(stage: tuple[Service, Clock, Village, httpx.Client, Phone]) -> list[str]:
+    """One round in which the phone takes part with the others; what it did in each phase."""
+    service, clock, village, _, phone = stage
+    service.rounds.open(service.now)
+    done = [phone.report(hurry=True).action]
+    village.announce([SPAM] * 8)
+    clock.now = newest(service).collects
+    service.rounds.advance(service.now)
+    done.append(phone.report(hurry=True).action)
+    village.report([SPAM] * 8)
+    clock.now = newest(service).closes
+    service.rounds.advance(service.now)
+    clock.now = newest(service).next
+    return done
+
+
+def test_an_honest_server_is_never_suspected(stage: Any) -> None:
+    service, _, _, client, phone = stage
+    for place in range(3):
+        if place == 1:  # a rotation between a sync and the next round
+            folder = service.settings.keys
+            ceremony.rotate(service.store, folder, "timestamp", datetime.fromtimestamp(service.now, UTC), lambda _: b"")
+        assert a_round(stage)[0] == "announced"
+        phone.sync()
+        assert witness.trouble(phone.store, phone.transport.url) == ""
+    assert phone.store.get(witness.SIGNED) == phone.transport.url
+    named = client.get("/v1/rounds/current").json()["signatures"]
+    assert {len(one["sig"]) for one in named} == {128}
+
+
+def test_a_phone_that_is_shown_another_round_sees_it_at_its_next_sync(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, _, _, _, phone = stage
+    honest = round_status.round_info
+
+    class Other:
+        def __init__(self, info: Any) -> None:
+            self.info = info
+
+        def to_plain(self) -> dict[str, Any]:
+            return {**self.info.to_plain(), "seed": "ab" * 32}  # a round only for whoever asks now; signed like any
+
+    monkeypatch.setattr(round_status, "round_info", lambda *given: Other(honest(*given)))
+    assert a_round(stage)[0] == "announced"
+    monkeypatch.undo()
+    assert witness.trouble(phone.store, phone.transport.url) == ""
+    phone.sync()
+    why = witness.trouble(phone.store, phone.transport.url)
+    assert "another round 2 than everybody else" in why
+    service.rounds.open(service.now)
+    assert phone.report(hurry=True).action == "stopped"
+    (finding,) = [one for one in examine(phone) if one.topic == "terms"]
+    assert (finding.ok, "--trust-again" in finding.todo) == (False, True)
+    kept = {row[0] for row in phone.store.rows("SELECT part FROM documents WHERE round = 2")}
+    assert kept >= {"opened", "opened, by the list"}  # both stay as evidence
+    witness.forgive(phone.store)
+    assert phone.report(hurry=True).action == "announced"
+
+
+def test_a_round_that_is_not_signed_any_more_or_wrongly_is_not_joined(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, _, _, _, phone = stage
+    assert a_round(stage)[0] == "announced"
+    service.rounds.open(service.now)
+    for made, words in (
+        (lambda document: document, "not signed any more"),
+        (lambda document: {**document, "signatures": [{"keyid": "00", "sig": "00"}]}, "no key that this phone knows"),
+        (lambda document: SIGNED(service, {**document, "window": 9}) | {"window": 7}, "does not hold"),
+    ):
+        monkeypatch.setattr(service.round_signer, "signed", made)
+        outcome = phone.report(hurry=True)
+        assert (outcome.action, words in outcome.words) == ("stopped", True), outcome
+
+
+def SIGNED(service: Service, document: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+    return type(service.round_signer).signed(service.round_signer, document)
+
+
+@pytest.mark.parametrize("rounds", [8, pytest.param(1000, marks=pytest.mark.slow)])
+def test_what_is_shown_and_what_is_named_agree_through_restarts_and_holds(tmp_path: Path, rounds: int) -> None:
+    """What a phone would keep in every phase, compared with what the list names: never another digest."""
+    clock, store = Clock(), Store.in_memory()
+    settings = settings_for(tmp_path)
+    service = open_service(settings, clock=clock)
+    for place in range(rounds):
+        village = Village(service, clock)
+        number = service.rounds.open(service.now)
+        witness.see(store, "s", shown(service), int(clock.now))
+        village.announce([SPAM] * (6 if place % 4 == 0 else 1))
+        if place % 3 == 0:
+            service.rounds.hold(number, "a look")
+            service.rounds.release(number)
+        clock.now = newest(service).collects
+        service.rounds.advance(service.now)
+        if place % 5 == 0:  # a restart in the middle
+            service.close()
+            service = open_service(settings, clock=clock)
+        witness.see(store, "s", shown(service), int(clock.now))
+        clock.now = newest(service).closes
+        service.rounds.advance(service.now)
+        clock.now = newest(service).next
+        with service.store.read() as connection:
+            from hushcall.server.publishing.publisher import _rounds
+
+            named = charter.read_rounds_file(_rounds(connection, number))
+        assert set(named[number]) == {charter.OPENED, charter.DECIDED}
+        assert witness.compare(store, "s", named, int(clock.now)) == ""
+    service.close()
+
+
+def shown(service: Service) -> dict[str, Any]:
+    return round_status.round_info(service.store, newest(service), service.now).to_plain()
