@@ -192,7 +192,6 @@ async def announce(request: Request, round_id: RoundId) -> Response:
             "unknown-ticket",
             "wrong-phase",
             "different-report",
-            "bucket-skipped",
             "malformed-report",
             "oversized",
             "too-many",
