@@ -17,6 +17,7 @@ VIOLATIONS = (
     errors.WrongLength,
     errors.WrongSymbol,
     errors.InvalidTally,
+    errors.InvalidArchive,
     errors.InvalidData,
     errors.InvalidList,
 )

@@ -18,7 +18,7 @@ from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, parameter_check, terms
 from hushcall.phone.reporting.ledger import Limits
-from hushcall.phone.reporting.visit import Outcome
+from hushcall.phone.visit import Outcome
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import Profile
 from hushcall.protocol.seeds import derive

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.server.serving import SPAM, START, Clock, Village, everything, newest, settings_for
+from tests.server.serving import PERIOD, SPAM, START, Clock, Village, everything, newest, settings_for
 
 from hushcall.learn import (
     bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
@@ -24,15 +24,18 @@ from hushcall.server.publishing import appeals
 from hushcall.server.service import Service, open_service
 
 PHONES, BATCH = 90, 30
+CALLERS = [SPAM] * (PHONES // 2) + ["+13035550100", "+14045550100", "+12025550199"] * (PHONES // 6)
 COINS = b"a server that dies"
 """Seeded: a server that starts again draws the same round, so that ends can be compared."""
 
 
 def prepared(folder: Path, url: str) -> None:
-    """A server with its phones, before its first round."""
+    """A server with its phones, and a round behind it that the next one's window reaches."""
     service = _open(folder, url, lambda _: None)
-    village = Village(service, Clock())
-    village.grow(PHONES)
+    clock = Clock()
+    service.clock = clock
+    village = Village(service, clock, seeded(b"the day before"))
+    village.to("published", CALLERS)
     (folder / "tokens.json").write_text(json.dumps(village.tokens), encoding="utf-8")
     service.close()
 
@@ -50,16 +53,15 @@ def played(folder: Path, url: str, die_at: int | None) -> tuple[list[str], str]:
     clock = Clock()
     service.clock = clock
     village = Village(service, clock, seeded(b"phones"), json.loads((folder / "tokens.json").read_text("utf-8")))
-    callers = [SPAM] * (PHONES // 2) + ["+13035550100", "+14045550100", "+12025550199"] * (PHONES // 6)
     rounds = service.rounds
-    number = rounds.open(START) if rounds.newest() is None else newest(service).id
+    number = rounds.open(START + PERIOD) if newest(service).id == 1 else newest(service).id
     row = newest(service)
     if row.state == "announcing":
-        _batches(village, callers, "announce")
+        _batches(village, CALLERS, "announce")
         clock.now = row.collects
         rounds.start_collecting(number, service.now)
     if newest(service).state == "collecting":
-        _batches(village, callers, "report")
+        _batches(village, CALLERS, "report")
     clock.now = row.closes
     rounds.advance(service.now)
     if not appeals.appeals(service.store):
@@ -83,7 +85,7 @@ def _batches(village: Village, callers: list[str], what: str) -> None:
 
 
 def _open(folder: Path, url: str, fault: object) -> Service:
-    settings = settings_for(folder, url, round={"profile": "balanced"}, list={"exports": ["plain"]})
+    settings = settings_for(folder, url, round={"profile": "balanced", "windows": [1, 2]}, list={"exports": ["plain"]})
     return open_service(settings, seeded(COINS), Clock(), fault)  # type: ignore[arg-type]
 
 

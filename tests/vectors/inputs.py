@@ -138,6 +138,32 @@ def odds() -> list[tuple[str, str, Vector]]:
     ]
 
 
+def plans() -> list[tuple[str, str, Vector]]:
+    good = {
+        "DE": ("030 23125012", "0152 28817386", "03303 22", "+49 800 1234561"),
+        "FR": ("01 99 00 12 12", "0033 6 39 98 18 18"),
+        "GB": ("020 7946 0958", "01946 720 12"),
+        "IT": ("06 698 12345", "347 123 4567", "+39 06 69812345"),
+        "ES": ("912 345 678",),
+        "AT": ("01 234567890", "0664 1234567"),
+        "CH": ("044 668 18 00",),
+        "BR": ("(11) 96123-4567", "+55 11 2345 6789"),
+        "IN": ("098765 43210",),
+        "NANP": ("(202) 555-0143",),
+    }
+    bad = {"DE": ("23125012", "+12025550143", "110"), "FR": ("01 99 00 12",), "IT": ("+39 1",), "GB": ("7946 0958",)}
+    cases = [(f"{plan} {text}", "parse_in_plan", {"plan": plan, "text": text}) for plan in good for text in good[plan]]
+    cases += [
+        (f"bad: {plan} {text}", "parse_in_plan", {"plan": plan, "text": text}) for plan in bad for text in bad[plan]
+    ]
+    for plan in good:
+        for coins in ("00" * 16, "ff" * 16, "80" * 8 + "7f" * 8):
+            cases.append(
+                (f"dummy of {plan}, {coins[:2]}…{coins[-2:]}", "dummy_in_plan", {"plan": plan, "coins": coins})
+            )
+    return cases
+
+
 def numbers() -> list[tuple[str, str, Vector]]:
     good = (
         "(202) 555-0143",

@@ -8,12 +8,13 @@ from typing import Any
 
 from hushcall.errors import HushcallError
 from hushcall.mechanisms.schemes import SCHEMES
-from hushcall.numbers import NANP, Number
+from hushcall.numbers import NANP, Number, plan_named
 from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import keyed, read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
+from hushcall.protocol.items import PLACED, SUFFIX
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import derive
 from hushcall.protocol.states import COLLECTING
@@ -104,6 +105,19 @@ def response_draw(size: int, other: str, value: int, word: str) -> Vector:
 
 def parse_number(text: str | None) -> Vector:
     return _number(NANP.parse(text))  # type: ignore[arg-type]
+
+
+def parse_in_plan(plan: str, text: str) -> Vector:
+    """A number of another country: how it is split, and its items by suffix and whole."""
+    chosen = plan_named(plan)
+    number = chosen.parse(text)
+    items = {"suffix_item": SUFFIX.item(number, chosen), "whole_item": PLACED.item(number, chosen)}
+    bits = {"suffix_bits": SUFFIX.bits(chosen), "whole_bits": PLACED.bits(chosen)}
+    return {**_number(number), **items, **bits}
+
+
+def dummy_in_plan(plan: str, coins: str) -> Vector:
+    return _number(plan_named(plan).dummy(lambda _: bytes.fromhex(coins)))
 
 
 def make_number(area: int, suffix: int) -> Vector:
@@ -233,6 +247,8 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
     "channel_draw": channel_draw,
     "response_draw": response_draw,
     "parse_number": parse_number,
+    "parse_in_plan": parse_in_plan,
+    "dummy_in_plan": dummy_in_plan,
     "number": make_number,
     "dummy": dummy,
     "caller_like": caller_like,

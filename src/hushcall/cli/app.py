@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hushcall.cli import export
-from hushcall.cli.lab import audit, bench, data, demo, experiment, plan, prove, simulate
+from hushcall.cli import export, learn
+from hushcall.cli.lab import audit, bench, data, demo, experiment, invent, plan, prove, simulate
 from hushcall.cli.phone import commands
-from hushcall.cli.server import admin, config, keys, rounds, serve
+from hushcall.cli.server import admin, archive, config, keys, plan_of, rounds, serve
 from hushcall.version import __version__
 
 app = typer.Typer(
@@ -25,6 +25,9 @@ app.add_typer(rounds.rounds, name="round")
 app.add_typer(admin.admin, name="admin")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(config.config, name="config")
+app.command("plan-of")(plan_of.plan_of)
+app.add_typer(archive.archive, name="archive")
+app.command("learn")(learn.learn)
 app.add_typer(commands.phone, name="phone")
 app.command("export")(export.export)
 app.command("simulate")(simulate.simulate)
@@ -34,6 +37,7 @@ app.add_typer(prove.prove, name="prove")
 app.command("experiment")(experiment.experiment)
 app.add_typer(bench.bench, name="bench")
 app.add_typer(data.data, name="data")
+app.add_typer(invent.lab, name="lab")
 
 
 def _version(wanted: bool) -> None:

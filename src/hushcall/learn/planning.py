@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushcall.learn import occupancy
 from hushcall.learn.bucket_setup import open_bucket
@@ -28,6 +29,10 @@ class Outlook:
     detectable: int | None
     found: float
     in_the_clear: str
+    tolerance: int = 0
+    window: int = 1
+    """The longest window, and the fewest reports of one number, in all of it, that it finds with 90 % power."""
+    in_window: int | None = None
 
 
 def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: NumberingPlan = NANP) -> Outlook:
@@ -38,7 +43,8 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
         return Outlook(
             profile.mechanism, profile.epsilon, users, False, "", None, least, None, 0.0, profile.in_the_clear
         )
-    chance = learner.chance(users, profile.tau)
+    chance, longest = learner.chance(users, profile.tau), max(profile.windows)
+    over_all = learner.chance(users * longest, profile.tau)
     return Outlook(
         profile.mechanism,
         profile.epsilon,
@@ -50,6 +56,9 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
         smallest_found(chance, users),
         chance(min(spam, users)),
         profile.in_the_clear,
+        profile.tolerance,
+        longest,
+        smallest_found(over_all, users * longest) if longest > 1 else None,
     )
 
 
@@ -88,3 +97,32 @@ def smallest_bucket(profile: Profile, buckets: int = 1, plan: NumberingPlan = NA
 def gate_probability(users: int) -> float:
     """U_{31,n}: the paper's chance that n phones with the same number show enough of its bits."""
     return occupancy.fill_probability(occupancy.REPAIRED_BITS, users)
+
+
+EPSILONS = tuple(step / 10 for step in range(1, 161))
+
+
+def smallest_epsilon(
+    profile: Profile, users: int, rate: float, buckets: int = 1, plan: NumberingPlan = NANP
+) -> tuple[float, int] | None:
+    """(ε, over how many rounds) of the least budget that finds a spammer who reaches ``rate`` of all phones a round.
+
+    With 90 % power, in the longest of the profile's windows; to a tenth, up to 16. None: no budget does, because there
+    are too few phones. A larger ε finds all that a smaller one finds, so bisection ends at the least.
+    """
+    length = max(profile.windows)
+    holders = math.floor(users * length * rate)
+
+    def finds(epsilon: float) -> bool:
+        learner = open_bucket(replace(profile, epsilon=epsilon), plan, users, bytes(SEED_BYTES), buckets)
+        return learner is not None and learner.chance(users * length, profile.tau)(holders) >= POWER
+
+    low, high = 0, len(EPSILONS) - 1
+    while low < high and EPSILONS[low] <= profile.epsilon_olh * profile.scheme.counts_apart:
+        low += 1
+    if not finds(EPSILONS[high]):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if finds(EPSILONS[middle]) else (middle + 1, high)
+    return EPSILONS[low], length

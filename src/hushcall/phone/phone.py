@@ -1,7 +1,7 @@
 """The phone: calls come in; on :meth:`Phone.report` whatever the round needs now leaves, at most one report a round.
 
 Everything that a phone's owner, command line or embedding program does with it is here; how a round is taken part in,
-step by step, is in :mod:`hushcall.phone.reporting.visit`.
+step by step, is in :mod:`hushcall.phone.visit`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hushcall.phone.home.store import SYNC_TROUBLE, Store
 from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Transport
-from hushcall.phone.reporting.visit import POLL_SECONDS, Outcome, Visit
 from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
+from hushcall.phone.visit import POLL_SECONDS, Outcome, Visit
 from hushcall.privacy.coins import ByteSource, os_entropy
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Phone:
 
         store = setup.opened(folder)
         try:
-            return cls(store, setup.transport_of(store))
+            return cls(store, setup.transport_of(store), setup.plan_of(store))
         except BaseException:
             store.close()
             raise

@@ -13,16 +13,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushcall.errors import InvalidData, InvalidParameter
-from hushcall.numbers import NANP, NumberingPlan
+from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
+from hushcall.numbers import NANP, NumberingPlan, plan_named
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
 from hushcall.phone.home.store import FILE, Store
 from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
-from hushcall.phone.reporting.visit import HOME_AREA
 from hushcall.phone.screening.screen import save_policy
+from hushcall.phone.visit import HOME_AREA
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 LONGEST_TOKEN = 200
@@ -84,8 +84,9 @@ def set_up(
         url = wanted or checked_url(before)
         new = before != url or not store.get("token") or bool(given)
         if new:
-            enrolled = Enrolment(0, given) if given else HttpTransport(url).enrol(invite)
-            move_to(store, url, enrolled.token, enrolled.device, pinned, digest)
+            enrolled = Enrolment(0, given, _plan_at(url)) if given else HttpTransport(url).enrol(invite)
+            plan_named(enrolled.plan or NANP.name)  # one that this release does not know is refused before it is kept
+            move_to(store, url, enrolled.token, enrolled.device, pinned, digest, plan=enrolled.plan)
         else:
             pin(store, pinned, digest)
         drop_stale_list(store)  # where a change of servers was cut short
@@ -104,11 +105,24 @@ def opened(folder: Path) -> Store:
     return Store.open(folder)
 
 
+def plan_of(store: Store) -> NumberingPlan:
+    """The numbering plan that the phone learnt from its server when it enrolled. It refuses rounds of any other."""
+    return plan_named(store.get("plan") or NANP.name)
+
+
 def transport_of(store: Store) -> HttpTransport:
     """The way to the server that the phone is enrolled with."""
     if not store.get("server"):
         raise InvalidParameter("phone", "be enrolled first (hushcall phone init --server URL)", "no server yet")
     return HttpTransport(store.get("server"), store.get("token"))
+
+
+def _plan_at(url: str) -> str:
+    """The plan of a server that the operator enrolled us with; before its first round it is the usual one."""
+    try:
+        return HttpTransport(url).current_round().plan
+    except (Refused, Unreachable):
+        return ""
 
 
 def _root(path: Path | None) -> str:

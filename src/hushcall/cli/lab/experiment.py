@@ -19,8 +19,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="data, theory, f1, tau, cbr, rounds, compare, poisoning, real (needs real complaints), or all; "
-            "the paper's names of its figures work too."
+            help="data, theory, f1, tau, cbr, rounds, compare, poisoning, real and users (need real complaints), or "
+            "all; the paper's names of its figures work too."
         ),
     ],
     data: Annotated[
@@ -51,8 +51,9 @@ def experiment(
     except ImportError:
         raise MissingExtra("hushcall experiment", "lab") from None
     name = study.ALIASES.get(name, name)
-    wanted = [n for n in study.names() if n != "real" or not study.is_synthetic(data)] if name == "all" else [name]
-    if name == "real" and study.is_synthetic(data):
+    left_out = study.ON_REAL_DATA if study.is_synthetic(data) else frozenset()
+    wanted = [n for n in study.names() if n not in left_out] if name == "all" else [name]
+    if name in left_out:
         raise InvalidParameter("data", "name a file or folder of real complaints for this experiment", data)
     if name != "all" and name not in study.names():
         raise InvalidParameter("experiment", f"be one of {', '.join(study.names())}, all", name)

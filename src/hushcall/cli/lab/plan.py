@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.mechanisms import names
 from hushcall.mechanisms.scheme import Scheme
 from hushcall.mechanisms.schemes import SCHEMES
-from hushcall.profiles import EPSILON_OLH, PROFILES
+from hushcall.profiles import EPSILON_OLH, PROFILES, Profile
 
 EPSILONS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 11.8, 13.0, 15.0)
 SIZES = (100, 200, 300, 500, 1000, 2000, 3000, 5000, 10_000, 20_000)
@@ -35,6 +35,16 @@ def plan(
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
     tau: Annotated[int | None, typer.Option(help="List numbers with more reports than this.")] = None,
     level: Annotated[float | None, typer.Option(help="Chance of any wrong listing by noise, over all buckets.")] = None,
+    tolerance: Annotated[
+        int | None, typer.Option(min=0, help="Fakes that no listing may depend on. Default: the profile's.")
+    ] = None,
+    window: Annotated[
+        list[int] | None, typer.Option(min=1, help="Look back over so many rounds too (again for each length).")
+    ] = None,
+    find: Annotated[
+        float | None,
+        typer.Option(help="Instead: the smallest ε that finds who reaches this share of all phones."),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the detectable count against ε and users (.png, .svg).")
     ] = None,
@@ -47,6 +57,8 @@ def plan(
       hushcall plan --users 1000 --spam 150
 
       hushcall plan --epsilon 6 --users 300
+
+      hushcall plan --find 0.02 --users 1000 --window 1 --window 7
 
       hushcall plan --picture plan.png
     """
@@ -62,7 +74,13 @@ def plan(
         from hushcall.lab import figures
 
         figures.check_path(picture)
+    if find is not None:
+        checks.probability("find", find)
+        given = chosen_profile(profile, mechanism, epsilon, tau, level, None, tolerance, window)
+        _find(planning, given, users if given.bucketed else max(everyone, users), find, buckets, json=json)
+        return
     profiles = _profiles(profile, mechanism, epsilon, tau, level)
+    profiles = [replace(one, **_asked(one, tolerance, window)) for one in profiles]
     rows = []
     with show.progress("planning") as bar:
         for done, chosen in enumerate(profiles, 1):
@@ -101,6 +119,32 @@ def _profiles(
     ]
 
 
+def _asked(profile: Profile, tolerance: int | None, windows: Sequence[int] | None) -> dict[str, Any]:
+    """What was asked for, as far as a profile's mechanism knows it."""
+    able: dict[str, Any] = {}
+    if tolerance is not None and profile.scheme.tolerates:
+        able["tolerance"] = tolerance
+    if windows and profile.scheme.pools:
+        able["windows"] = tuple(windows)
+    return able
+
+
+def _find(planning: Any, profile: Profile, users: int, rate: float, buckets: int, *, json: bool) -> None:
+    """The inverse question: how little a report may say."""
+    found = planning.smallest_epsilon(profile, users, rate, buckets)
+    answer = {"mechanism": profile.mechanism, "users": users, "rate": rate, "tolerance": profile.tolerance}
+    answer |= {"epsilon": found[0] if found else None, "rounds": max(profile.windows)}
+    if json:
+        show.print_json(answer)
+        return
+    who = f"a spammer who reaches one in {1 / rate:,.0f} of {users:,} phones a round ({profile.mechanism})"
+    over = "in one round" if answer["rounds"] == 1 else f"over {answer['rounds']} rounds"
+    if found is None:
+        show.console.print(f"No ε up to 16 finds {who} {over}: more phones, or longer windows, would.")
+        return
+    show.console.print(f"The smallest ε that finds {who} {over} with 90 % power: {found[0]:g}.")
+
+
 def _enough(scheme: Scheme, epsilon: float) -> bool:
     """Whether a budget leaves something for finding numbers."""
     return not scheme.counts_apart or epsilon > EPSILON_OLH
@@ -110,20 +154,23 @@ def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
     table = Table(title="What one report a phone and day buys", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("profile", "mechanism"):
         table.add_column(column, no_wrap=True)
-    for column in ("ε", "setting", "bytes", "gate", "finds", f"P({spam})"):
+    weekly = any(row.in_window for _, row in rows)
+    for column in ("ε", "setting", "bytes", "gate", "finds", f"P({spam})", *(["in window"] if weekly else [])):
         table.add_column(column, justify="right", no_wrap=True)
     for name, row in rows:
         size = "" if row.report_bytes is None else str(row.report_bytes)
         count = ("never" if row.runs else "skipped") if row.detectable is None else str(row.detectable)
         label = "" if name == row.mechanism else name
         cells = [label, row.mechanism, f"{row.epsilon:g}", row.parameters, size]
-        table.add_row(*cells, str(row.smallest_bucket or "none"), count, f"{row.found:.0%}")
+        cells += [str(row.smallest_bucket or "none"), count, f"{row.found:.0%}"]
+        table.add_row(*cells, *([f"{row.in_window} in {row.window}" if row.in_window else ""] if weekly else []))
     return table
 
 
 LEGEND = """gate:   the smallest bucket that runs; phones in smaller ones spend nothing
 finds:  the fewest reports of one number that are found with 90 % power
-P(…):   the chance to find a number with that many reports"""
+P(…):   the chance to find a number with that many reports
+in window: the fewest reports over so many rounds that are found with 90 % power"""
 
 
 _LABELS = {names.SUBSPACE: "subspace (ours)", names.WHOLE_NUMBER: "subspace, whole number (ours)"}

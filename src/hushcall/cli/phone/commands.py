@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, show_state
+from hushcall.cli.phone import agi, calls, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
     from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
-    from hushcall.phone.reporting.visit import Outcome
     from hushcall.phone.setup import SetUp
+    from hushcall.phone.visit import Outcome
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
@@ -175,9 +175,10 @@ def check(
       hushcall phone check "(202) 555-0143"
     """
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
-        verdict = Screen(store).verdict(number, int(time.time()))
+        verdict = Screen(store, plan_of(store)).verdict(number, int(time.time()))
     if json:
         entry = None if verdict.entry is None else asdict(verdict.entry)
         show.print_json(
@@ -261,6 +262,9 @@ for _command in (
     report,
     sync,
     check,
+    personal.allow,
+    personal.block,
+    personal.own,
     show_state.status,
     show_state.ledger,
     show_state.explain,

@@ -123,9 +123,10 @@ def _example() -> Sent:
 def _last(home: Any) -> tuple[Sent, int]:
     from hushcall.phone.reporting.explain import Sent
     from hushcall.phone.reporting.ledger import Limits
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
-        return Sent.last(store), Limits.load(store).horizon
+        return Sent.last(store, plan_of(store)), Limits.load(store).horizon
 
 
 def _print_linked(linked: list[Conclusion], horizon: int) -> None:
@@ -152,7 +153,8 @@ def _others(sent: Sent) -> list[Number]:
     start = uniform(words(coins(8))[0], len(FICTIONAL))
     nobodys = (FICTIONAL[(start + 37 * step) % len(FICTIONAL)] for step in range(len(FICTIONAL)))
     drawn = (plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(MOST_TRIES))
-    numbers = (plan.number(area, suffix) for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
+    suffixes = (suffix for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
+    numbers = (number for suffix in suffixes if (number := plan.existing(area, suffix)) is not None)
     some = list(islice(numbers, OTHERS))
     mechanism = sent.one_value
     if mechanism is None:

@@ -24,7 +24,7 @@ from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import HttpTransport
-from hushcall.phone.reporting.visit import HOME_AREA
+from hushcall.phone.visit import HOME_AREA
 from hushcall.privacy.coins import seeded
 
 HALF = DAY // 2

@@ -13,9 +13,10 @@ from typing import Any
 from unittest.mock import patch
 
 from hushcall.errors import Refused
+from hushcall.phone import visit
 from hushcall.phone.calls import candidates
-from hushcall.phone.reporting import ledger, participation, terms, transport, visit
-from hushcall.phone.reporting.visit import Visit
+from hushcall.phone.reporting import ledger, participation, terms, transport
+from hushcall.phone.visit import Visit
 
 Bug = Callable[[], Any]
 _buffered = candidates.buffered

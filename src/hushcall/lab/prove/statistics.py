@@ -19,9 +19,12 @@ from hushcall.learn.channels import channel_sums, decode_hard
 from hushcall.learn.list_decoding import likeliest
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
-from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
+from hushcall.learn.window import Past, find_in_windows
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
+from hushcall.profiles import WINDOWS
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.subspace import Subspace, WholeNumber
 from hushcall.report.succinct_histogram import SuccinctHistogram
@@ -176,3 +179,33 @@ def whole_number_power(
         hits += any(heavy == hitter.item for found in learner.find_in(tally, 0.0, looked) for hitter in found)
         progress(run + 1, runs)
     return Proof(f"whole-number finds {holders} of {users}, ε = {epsilon:g}", hits, runs, 0.86, 0.94)
+
+
+def null_weeks(
+    weeks: int,
+    windows: tuple[int, ...] = WINDOWS,
+    users: int = 60,
+    epsilon: float = 4.0,
+    level: float = 0.2,
+    *,
+    split: bool = True,
+    progress: Progress = quiet,
+) -> Proof:
+    """Weeks in which no number is held twice: how many a scan lists anything in; at most ``level`` is promised.
+
+    ``split=False`` is the planted error: every window decides at the whole level.
+    """
+    share = level / len(windows) if split else level
+    world, hits = random.Random("weeks"), 0
+    for week in range(weeks):
+        past = []
+        for age in range(max(windows)):
+            learner = SubspaceLearner(Subspace(epsilon, 5 + age % 2), DOMAIN, share)
+            sent = reports(learner.mechanism, world.sample(DOMAIN, users), f"week {week} {age}")
+            past.append(Past(age, learner, learner.tally(sent)))
+        hits += bool(find_in_windows(past, windows))
+        progress(week + 1, weeks)
+    lengths = ", ".join(map(str, windows))
+    return Proof(
+        f"weeks without a heavy hitter that list any, windows {lengths}, level {level:g}", hits, weeks, 0.0, level
+    )

@@ -14,7 +14,7 @@ from typing import Any
 from hushcall.errors import InvalidParameter
 from hushcall.lab.data.datasets import Calls, load
 from hushcall.lab.data.synthesis import synthesise
-from hushcall.lab.study import analytic, describe, poisoning, report, result_figures
+from hushcall.lab.study import analytic, describe, poisoning, report, result_figures, users
 from hushcall.lab.study.experiments import EXPERIMENTS
 from hushcall.lab.study.months import Setting, busiest
 from hushcall.lab.study.runner import fingerprint, run_all
@@ -69,6 +69,8 @@ def run(name: str, calls: Calls, options: Options, progress: Callable[[str, int,
     """One experiment as a document: parameters, rows, statements."""
     if name == "poisoning":
         found = poisoning.document(options.quick)
+    elif name == "users":
+        found = users.document(calls, options.quick)
     elif name == "data":
         found = analytic.data_document(calls)
     elif name == "theory":
@@ -101,8 +103,12 @@ def _shortened(setting: Setting, options: Options) -> Setting:
 
 
 def names() -> list[str]:
-    """Every experiment; ``real`` makes sense on real complaints only."""
-    return ["data", "theory", *EXPERIMENTS, "poisoning"]
+    """Every experiment."""
+    return ["data", "theory", *EXPERIMENTS, "users", "poisoning"]
+
+
+ON_REAL_DATA = frozenset({"real", "users"})
+"""Experiments that make sense on real complaints only."""
 
 
 ALIASES = {
@@ -135,9 +141,9 @@ def keep(document: dict[str, Any], calls: Calls, folder: Path) -> list[Path]:
     if name == "data":
         describe.pictures(calls, folder, "png")
         return describe.pictures(calls, folder, "svg")
-    draw = poisoning.draw if name == "poisoning" else result_figures.DRAWINGS[name]
+    drawings = {**result_figures.DRAWINGS, "poisoning": poisoning.draw, "users": users.draw}
     for suffix in (".png", ".svg"):
-        draw(rows, document["title"], folder / f"{name}{suffix}")
+        drawings[name](rows, document["title"], folder / f"{name}{suffix}")
     return [folder / f"{name}.svg"]
 
 

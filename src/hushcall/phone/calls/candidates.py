@@ -17,6 +17,8 @@ from hushcall.errors import InvalidNumber
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import Number, NumberingPlan
 from hushcall.numbers.dialled import tail
+from hushcall.phone.home.action import Action
+from hushcall.phone.home.personal import Personal
 from hushcall.phone.home.store import Store
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
@@ -104,7 +106,9 @@ def contacts(store: Store) -> frozenset[str]:
 def is_known(store: Store, number: str) -> bool:
     """Whether it is a contact, or known otherwise: such a number is never reported, however late it became known."""
     query = "SELECT 1 FROM contacts WHERE number = ? UNION ALL SELECT 1 FROM callers WHERE number = ? AND known"
-    return store.row(query, number, number) is not None or number.endswith(_tails(store))
+    if Personal.load(store).verdict(number) is Action.ALLOW or number.endswith(_tails(store)):
+        return True
+    return store.row(query, number, number) is not None
 
 
 def buffered(store: Store, now: int, days: int, horizon: int, *, virtual_only: bool = False) -> list[str]:
@@ -120,8 +124,9 @@ def buffered(store: Store, now: int, days: int, horizon: int, *, virtual_only: b
         " AND (r.number IS NULL OR (r.at < c.last AND ? - r.at >= ?)) ORDER BY c.number",
         *(now - days * DAY, virtual_only, now, horizon * DAY),
     )
-    tails = _tails(store)
-    return [row[0] for row in found if not row[0].endswith(tails)]
+    tails, own = _tails(store), Personal.load(store)
+    allowed = (row[0] for row in found if own.verdict(row[0]) is not Action.ALLOW)
+    return [number for number in allowed if not number.endswith(tails)]
 
 
 def waiting(store: Store, now: int, days: int, horizon: int) -> int:
@@ -159,6 +164,11 @@ def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tup
     if not candidates:
         return dummy, True
     return plan.parse(candidates[uniform(word, len(candidates))]), False
+
+
+def of_plan(numbers: Iterable[str], plan: NumberingPlan) -> list[str]:
+    """Those that the plan knows: others were kept under the plan of a server that the phone has left."""
+    return [number for number in numbers if _e164(number, plan, {})]
 
 
 def mark_reported(store: Store, number: str, seq: int, at: int) -> None:

@@ -13,16 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hushcall.errors import InvalidList, InvalidParameter, Refused, UntrustedList
-from hushcall.phone.screening.lookup import (
-    LIST_FILE,
-    STATE_FILE,
-    Action,
-    LoadedList,
-    Policy,
-    Verdict,
-    check,
-    read_header,
-)
+from hushcall.phone.home.action import Action
+from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, LoadedList, Policy, Verdict, check, read_header
 from hushcall.protocol.blocklist import apply_delta, iso
 from hushcall.protocol.charter import ROUNDS_TARGET, read_rounds_file
 from hushcall.whole_file import write_whole

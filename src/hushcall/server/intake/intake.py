@@ -100,11 +100,14 @@ class Intake:
 
     store: Store
     worker: str
+    most_refused: int = 1 << 30
+    silenced: set[tuple[int, int]] = field(default_factory=set)  # (round, device) that is not listened to any more
     decisions: Decisions = field(default_factory=Decisions)
 
     def accept(self, asked: Sequence[Announce | Upload]) -> list[Answer | Problem]:
         """Decide about a batch in one transaction; durable when it returns. The n-th answer is to the n-th upload."""
         refused: Counter[tuple[int, str]] = Counter()
+        by_device: Counter[tuple[int, int]] = Counter()
         with self.store.write("intake") as connection:
             batch = _Batch(self.store, connection, self.decisions, asked)
             answers: list[Answer | Problem] = []
@@ -114,17 +117,37 @@ class Intake:
                 except Problem as problem:
                     answers.append(problem)
                     continue
+                if (one.round, device) in self.silenced:
+                    answers.append(Problem("too-many", "This device was refused too often in this round."))
+                    continue
                 try:
                     answers.append(
                         batch.announce(one, device) if isinstance(one, Announce) else batch.report(one, device)
                     )
                 except Problem as problem:
                     # Only enrolled devices are counted: strangers must not be able to have a round held.
-                    refused[one.round if batch.knows(one.round) else 0, problem.name] += 1
+                    known = batch.knows(one.round)
+                    refused[one.round if known else 0, problem.name] += 1
+                    by_device[one.round if known else 0, device] += 1
                     answers.append(problem)
             batch.write()
             self.store.add_counts(connection, self.worker, refused)
+            self._silence(connection, by_device)
             return batch.settle(asked, answers) if self.store.postgres else answers
+
+    def _silence(self, connection: Connection, refused: Counter[tuple[int, int]]) -> None:
+        """Count by device, over all workers, and stop listening to those over their share in a round.
+
+        A device that sends junk is one voice, however much it sends: the guard counts devices. Another worker learns
+        of it when the device is refused there too.
+        """
+        newest = max(self.silenced, default=(0, 0))[0]
+        self.silenced = {known for known in self.silenced if known[0] >= newest - 1}
+        for (round_id, device), count in sorted(refused.items()):
+            if round_id:
+                key = {"round": round_id, "device": device}
+                if self.store.add_one(connection, schema.refusals, key, count) >= self.most_refused:
+                    self.silenced.add((round_id, device))
 
 
 class _Batch:

@@ -114,14 +114,17 @@ class Publisher:
         recent = sa.select(rows.number).where(rows.round > newest.id - window)
         query = sa.select(schema.hitters, table.opens).join(schema.rounds).where(wanted, rows.number.in_(recent))
         sightings = [
-            Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value)
+            Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value, r.length)
             for r in connection.execute(query)
         ]
         known = None if round_id is not None or before is None else {entry.number for entry in before.entries}
         never = never_listed(connection, self.settings.list, newest.plan, {s.number for s in sightings}, known)
         entries = blocklist.listed(sightings, newest.id, window, never)
         profile = newest.profile
-        terms = Terms(profile.mechanism, profile.epsilon, profile.tau, profile.level, newest.plan_name, window)
+        terms = Terms(
+            *(profile.mechanism, profile.epsilon, profile.tau, profile.level, newest.plan_name, window),
+            block_days=self.settings.list.block_days,
+        )
         return Blocklist((before.version if before else 0) + 1, newest.id, newest.closes, terms, entries)
 
     def _deltas(self, connection: Connection, made: Blocklist) -> dict[str, bytes]:
@@ -136,8 +139,9 @@ class Publisher:
 
     def _exports(self, made: Blocklist) -> dict[str, bytes]:
         names = self.settings.list.exports
+        blocked = made.to_block()  # none of these files can say "warn"
         writers = WRITERS.values() if names == ["all"] else [writer_named(name) for name in names]
-        return {f"exports/{writer.filename}": writer.write(made) for writer in writers}
+        return {f"exports/{writer.filename}": writer.write(blocked) for writer in writers}
 
     def _record(self, connection: Connection, draft: _Draft) -> None:
         made, table = draft.made, schema.versions.c
@@ -185,5 +189,6 @@ def _moment(now: int) -> datetime:
 def history(store: Store, number: str) -> list[dict[str, Any]]:
     """In which rounds a number was found."""
     rows, table = schema.hitters.c, schema.rounds.c
-    query = sa.select(rows.round, table.opens, rows.estimate, rows.low, rows.high, rows.p_value).join(schema.rounds)
+    shown = (rows.estimate, rows.low, rows.high, rows.p_value, rows.length)
+    query = sa.select(rows.round, table.opens, *shown).join(schema.rounds)
     return [dict(row._mapping) for row in store.rows(query.where(rows.number == number).order_by(rows.round))]

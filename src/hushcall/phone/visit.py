@@ -96,7 +96,8 @@ class Visit:
         with self.store.transaction():
             candidates.prune(self.store, now, limits.days, limits.horizon)
             participation.blank_before(self.store, now - limits.days * DAY)
-            waiting = candidates.buffered(self.store, now, days, limits.horizon, virtual_only=quiet)
+            heard = candidates.buffered(self.store, now, days, limits.horizon, virtual_only=quiet)
+            waiting = candidates.of_plan(heard, self.plan)
             if not waiting:
                 made_up = self.plan.caller_like(self._keyed("caller"), self._home())
                 candidates.make_up(self.store, made_up, now, self._keyed("called"))
@@ -209,13 +210,12 @@ class Visit:
 
         The stand-in is drawn either way: what is drawn does not depend on whom the owner knows.
         """
-        drawn = self.plan.dummy(self._keyed("stand-in"))
+        drawn = self.plan.dummy(self._keyed("stand-in"), None if row.bucket == WHOLE else row.bucket)
         horizon = self.now - limits.horizon * DAY
         known = candidates.is_known(self.store, row.number)
         if not known and not candidates.reported_since(self.store, row.number, horizon):
             return row
-        area = drawn.area if row.bucket == WHOLE else row.bucket
-        return replace(row, number=str(self.plan.number(area, drawn.suffix)), dummy=True)
+        return replace(row, number=str(drawn), dummy=True)
 
     def _send(self, row: Row) -> Outcome | None:
         """Steps 4 and 5."""
@@ -271,7 +271,7 @@ class Visit:
 
     def _home(self) -> int | None:
         text = self.store.get(HOME_AREA)
-        return int(text) if text else None
+        return int(text) if text and int(text) in self.plan.area_index else None
 
     def _name(self, number: str) -> str:
         """What the books call a caller: of no use to whoever lacks the device's key."""
