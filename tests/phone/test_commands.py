@@ -50,7 +50,7 @@ def test_a_round_by_hand_and_what_can_be_seen_of_it(run: Run, home: Path, servic
     assert "1 report since" in run("ledger").text
     assert run("forget").code == 0
     assert run("explain").code == 2
-    assert run("ledger", "--json").json["spent"] == {"window": 4.0, "life": 4.0}
+    assert run("ledger", "--json").json["spent"] == {"window": 4.0, "life": 4.0, "one_caller": 4.0}
 
 
 def test_waiting_outlasts_a_network_that_is_away(

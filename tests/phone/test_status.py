@@ -25,7 +25,7 @@ def test_status_on_a_fresh_machine(run: Run, tmp_path: Path) -> None:
 def test_status_when_all_is_well(run: Run, home: Path) -> None:
     said = run("status")
     assert said.code == 0, said.out
-    assert said.text.count("ok ") == 6
+    assert said.text.count("ok ") == 7
     assert run("status", "--json").json["ok"] is True
 
 

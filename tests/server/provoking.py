@@ -282,13 +282,6 @@ def other_bytes_in_the_place_of_the_first_ones(stage: Stage) -> httpx.Response:
     return phone.report(ticket, body[:-1] + bytes([body[-1] ^ 1]))
 
 
-@provokes("bucket-skipped")
-def a_report_of_a_bucket_too_small(stage: Stage) -> httpx.Response:
-    (phone, ticket), *_ = stage.collecting(phones=1)
-    assert stage.current()["buckets"] == {}
-    return phone.report(ticket, b"x12345")
-
-
 @provokes("oversized", intake={"max_body": LIMIT})
 def a_report_whose_length_is_told(stage: Stage) -> httpx.Response:
     return stage.phone().report("00" * 16, b"x12345" * LIMIT)

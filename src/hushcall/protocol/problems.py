@@ -63,6 +63,7 @@ PROBLEMS = _table(
     Kind(
         "different-report", 409, "This device sent another report before", "Nothing: the first one counts.", final=True
     ),
+    # Of servers before there was cover: phones still meet them.
     Kind("bucket-skipped", 409, "This bucket is skipped in this round", "Send nothing, and spend nothing.", final=True),
     Kind("oversized", 413, "The request is too large", "Send one report, as long as the round says.", final=True),
     Kind("wrong-bucket", 422, "The plan has no such bucket", "Announce an area code of the plan, or 0.", final=True),

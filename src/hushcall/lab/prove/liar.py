@@ -11,14 +11,21 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from hushcall.mechanisms.parameters import to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
+from hushcall.phone.reporting.ledger import Limits
 from hushcall.protocol.blocklist import iso
-from hushcall.report.subspace import Subspace, WholeNumber
 
 DAY = 86_400
 PROBLEMS = ("wrong-phase", "unknown-round", "unknown-ticket", "already-announced", "different-report", "busy", "odd")
-MECHANISMS = (*["subspace"] * 8, "whole-number", "whole-number", "sh-basic", "pem", "nonsense")
+AREA_IN_CLEAR, WHOLE = (
+    next(name for name, scheme in SCHEMES.items() if scheme.one_value and scheme.items.bucketed is bucketed)
+    for bucketed in (True, False)
+)
+"""The two mechanisms that a phone agrees to unless it is told otherwise."""
+OTHER = next(name for name in SCHEMES if name not in Limits().mechanisms.split())
+"""One that it does not."""
+MECHANISMS = (*[AREA_IN_CLEAR] * 16, *[WHOLE] * 4, *SCHEMES, "odd")
 
 
 @dataclass(frozen=True)
@@ -118,13 +125,19 @@ class Liar:
 
     def _buckets(self, mechanism: str) -> Any:
         dice = self.dice
-        kind = WholeNumber if mechanism == "whole-number" else Subspace
-        made = to_plain(kind(dice.choice((4.0, 4.0, 4.0, 8.0, 0.5)), dice.choice((1, 3, 4, 5, 5, 5, 7, 9))))
+        named = mechanism if mechanism in (AREA_IN_CLEAR, WHOLE) else AREA_IN_CLEAR
+        made = plain(dice.choice((4.0, 4.0, 4.0, 8.0, 0.5)), dice.choice((1, 3, 4, 5, 5, 5, 7, 9)), named)
         if dice.random() < 0.1:
             made |= {dice.choice(tuple(made)): dice.choice((0, 3, "odd", None))}
         terms = {"runs": True, "report_bytes": dice.choice((3, 3, 4, -1, "odd")), "parameters": made}
         skipped = dice.random() < 0.3
         return {} if skipped else {str(area): terms for area in (0, self.announced[1], *CALLERS)}
+
+
+def plain(epsilon: float, bits: int, mechanism: str = AREA_IN_CLEAR) -> dict[str, Any]:
+    """Parameters as a round document holds them."""
+    width = NANP.suffix_bits + (NANP.area_bits if mechanism == WHOLE else 0)
+    return {"mechanism": mechanism, "epsilon": epsilon, "bits": bits, "item_bits": width}
 
 
 CALLERS = (202, 212, 303)

@@ -9,17 +9,15 @@ from typing import Any
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.lab.prove.hostile import LIMITS, POOL, START, Broken, Prey
-from hushcall.lab.prove.liar import DAY
-from hushcall.mechanisms.parameters import to_plain
+from hushcall.lab.prove.liar import AREA_IN_CLEAR, DAY, OTHER, plain
 from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
 from hushcall.protocol.blocklist import iso
-from hushcall.report.subspace import Subspace
 
 
 def document(round_: int, state: str, now: int, *, skip: bool = False, **changes: Any) -> dict[str, Any]:
     """An honest-looking document."""
-    terms = {"runs": True, "report_bytes": 3, "parameters": to_plain(Subspace(4.0, 5))}
+    terms = {"runs": True, "report_bytes": 3, "parameters": plain(4.0, 5)}
     times = {"opens": now - 3600, "collects": now, "closes": now + 3600, "server_time": now}
     return {
         **{name: iso(value) for name, value in times.items()},
@@ -28,7 +26,7 @@ def document(round_: int, state: str, now: int, *, skip: bool = False, **changes
         "seed": "22" * 32,
         "plan": NANP.name,
         "window": 7,
-        "profile": {"mechanism": "subspace", "epsilon": 4.0},
+        "profile": {"mechanism": AREA_IN_CLEAR, "epsilon": 4.0},
         "buckets": None if state == "announcing" else {} if skip else {str(area): terms for area in NANP.area_codes},
         "upload_bytes": None if state == "announcing" else 3,
         **changes,
@@ -140,13 +138,13 @@ def one_bit() -> None:
     """Parameters whose ε is within the limit, and that tell the truth nearly always."""
     prey = with_a_call()
     show(prey, 1, "announcing")
-    terms = {"runs": True, "report_bytes": 3, "parameters": to_plain(Subspace(4.0, 1))}
+    terms = {"runs": True, "report_bytes": 3, "parameters": plain(4.0, 1)}
     show(prey, 1, "collecting", buckets={str(area): terms for area in NANP.area_codes})
 
 
 def another_mechanism() -> None:
     """A round of a mechanism that the owner did not agree to."""
-    show(with_a_call(), 1, "announcing", profile={"mechanism": "pem", "epsilon": 4.0})
+    show(with_a_call(), 1, "announcing", profile={"mechanism": OTHER, "epsilon": 4.0})
 
 
 def full_books() -> None:

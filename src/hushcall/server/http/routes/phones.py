@@ -220,7 +220,6 @@ async def announce(request: Request, round_id: RoundId) -> Response:
             "unknown-ticket",
             "wrong-phase",
             "different-report",
-            "bucket-skipped",
             "malformed-report",
             "oversized",
             "too-many",
