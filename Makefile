@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format pictures prove bench coverage clean
+.PHONY: help demo test check format pictures prove bench interop coverage clean
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/'
@@ -50,8 +50,12 @@ prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
 
+interop: $(VENV)/.dev  ## our blind tokens and Oblivious HTTP against packages from npm (needs node and the network)
+	$(BIN)/python tests/interop/peer.py
+	$(BIN)/python -m pytest tests/interop
+
 coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo.html
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop demo.html

@@ -10,6 +10,8 @@
     │   ├── WrongMechanism
     │   ├── WrongLength
     │   └── WrongSymbol
+    ├── InvalidToken          a blind token, or a step on its way, is not what the protocol allows
+    ├── InvalidMessage        a sealed or binary message cannot be read
     ├── InvalidTally          a tally cannot be read, or cannot be merged with another
     ├── InvalidData           a file of calls cannot be read, or holds nothing of use
     ├── InvalidList           a blocklist or a delta cannot be read, or does not fit
@@ -69,6 +71,14 @@ class WrongLength(InvalidReport):
 
 class WrongSymbol(InvalidReport):
     """A field of the report holds a value that no honest phone sends."""
+
+
+class InvalidToken(_Violation):
+    """A blind token, or a step on its way, is not what the protocol allows."""
+
+
+class InvalidMessage(_Violation):
+    """A sealed or binary message cannot be read."""
 
 
 class InvalidTally(_Violation):
