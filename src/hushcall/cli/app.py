@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hushcall.cli import export
+from hushcall.cli import export, privacy
 from hushcall.cli.lab import audit, bench, data, demo, experiment, plan, prove, simulate
 from hushcall.cli.phone import commands
 from hushcall.cli.server import admin, config, keys, rounds, serve
@@ -27,6 +27,7 @@ app.add_typer(keys.keys, name="keys")
 app.add_typer(config.config, name="config")
 app.add_typer(commands.phone, name="phone")
 app.command("export")(export.export)
+app.command("privacy")(privacy.privacy)
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
