@@ -3,30 +3,46 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+JOBS   ?= 2
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format pictures prove bench interop coverage clean
+.PHONY: help demo test test-all check format pictures prove bench interop coverage clean
+
+# $(call install,EXTRA): what pip has to say is shown only if it fails.
+define install
+@echo "Setting up, once: pip installs hushcall[$(1)] and what it needs into $(VENV); half a minute or so ..."
+@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(1)]' > $(VENV)/pip.log 2>&1 || \
+  { cat $(VENV)/pip.log; echo "pip could not install hushcall[$(1)]: its last words are above."; exit 1; }
+endef
 
 help:            ## this list
-	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/'
+	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hushcall needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "Setting up, once: an environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.lab: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab]'
+	$(call install,lab)
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(call install,dev)
 	@touch $@ $(VENV)/.lab
 
 demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, dashboard; nine days in a minute
-	$(BIN)/hushcall demo
+	@echo "Starting a real server and 2,500 phones; nine days take about a minute ..."
+	@$(BIN)/hushcall demo
 
-test: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(VENV)/.dev  ## all tests but the long proofs, in at most five minutes
+	@echo "Running all tests but the long proofs, $(JOBS) at a time; on two idle cores that takes four minutes ..."
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+
+test-all: $(VENV)/.dev  ## all tests, the long proofs too (a quarter of an hour)
+	@echo "Running all tests, the long proofs too, $(JOBS) at a time; on two idle cores that takes a quarter of an hour ..."
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: $(VENV)/.dev  ## lint, format and types
 	$(BIN)/ruff check .
@@ -55,7 +71,7 @@ interop: $(VENV)/.dev  ## our blind tokens and Oblivious HTTP against packages f
 	$(BIN)/python -m pytest tests/interop
 
 coverage: $(VENV)/.dev  ## line coverage of the core
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop demo.html

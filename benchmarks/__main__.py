@@ -38,6 +38,13 @@ def main() -> None:
             results[name] = json.loads(subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE).stdout)
         else:
             subprocess.run(command, check=True)
+    promises = [sys.executable, "-m", "benchmarks.promises"]
+    if options.save:
+        results["promises"] = json.loads(
+            subprocess.run([*promises, "--json"], check=True, stdout=subprocess.PIPE, cwd=HERE.parent).stdout
+        )
+    else:
+        subprocess.run(promises, check=True, cwd=HERE.parent)
     if options.save:
         machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
         text = json.dumps({"machine": machine, **results}, indent=1, ensure_ascii=False)

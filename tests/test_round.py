@@ -36,8 +36,11 @@ def test_phones_of_skipped_buckets_spend_nothing_and_the_others_their_epsilon() 
 
 
 def test_the_same_coins_give_the_same_round() -> None:
-    assert run_round(DAY.calls, seeded(b"x")) == run_round(DAY.calls, seeded(b"x"))
-    assert run_round(DAY.calls, seeded(b"x")) != run_round(DAY.calls, seeded(b"y"))
+    calls = DAY.calls[:600]
+    once = run_round(calls, seeded(b"x"))
+    assert any(size and area not in once.skipped for area, size in once.sizes.items())
+    assert run_round(calls, seeded(b"x")) == once
+    assert run_round(calls, seeded(b"y")) != once
 
 
 def test_nothing_in_the_clear_is_one_bucket() -> None:

@@ -1,4 +1,8 @@
-"""Every error that hushcall raises on purpose, in one tree.
+"""The errors that callers of hushcall may want to tell apart, in one tree.
+
+A few more live beside the only code that raises them: ``phone.home.lock.Busy`` (another process is at work),
+``server.http.problems.Problem`` (an answer of the server), ``audit.enumeration.Broken`` (a randomiser that breaks its
+promise).
 
 ::
 

@@ -13,20 +13,17 @@ from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms import names
+from hushcall.mechanisms.scheme import Scheme
+from hushcall.mechanisms.schemes import scheme_named
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.exact import epsilon_value
-from hushcall.protocol.items import UNBUCKETED
 
 TAU = 143
 """The paper's smallest τ: U_{31,143} = 75 %."""
 EPSILON_OLH = 3.0
 """What the paper sets aside for counting."""
 LEAST_EPSILON = 0.1
-HISTOGRAMS = ("sh-basic", "sh-extended", "sh-tuned")
-SUBSPACES = ("subspace", "whole-number")
-RIVALS = ("pem", "treehist", "rappor")
-MECHANISMS = (*SUBSPACES, *HISTOGRAMS, "sh-original", *RIVALS)
-"""What a round can be planned with; all but RAPPOR, which must be given the candidates, can be run."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +42,13 @@ class Profile:
     tau: int
     level: float = 1e-3
     epsilon_olh: float = EPSILON_OLH
-    rounds: int = 2
+    repetitions: int = 2  # T: how often a histogram hashes numbers to channels; "rounds" where it is written down
     least_channels: int = 64
     accounting: Accounting = Accounting.PAPER  # how the basic randomiser's budget is reckoned
     list_size: int = 0  # candidates per channel that list decoding keeps; 0: the paper's hard decoder
 
     def __post_init__(self) -> None:
-        if self.mechanism not in MECHANISMS:
-            raise InvalidParameter("mechanism", f"be one of {', '.join(MECHANISMS)}", self.mechanism)
+        scheme = scheme_named(self.mechanism)
         epsilon_value("epsilon", self.epsilon)
         if self.epsilon < LEAST_EPSILON:
             raise InvalidParameter(
@@ -60,10 +56,10 @@ class Profile:
             )
         checks.whole("tau", self.tau, 0)
         checks.probability("level", self.level)
-        checks.whole("T", self.rounds, 1, 64)
+        checks.whole("T", self.repetitions, 1, 64)
         checks.power_of_two("K", self.least_channels, 1 << 16)
         checks.whole("list_size", self.list_size, 0, 10_000)
-        if self.mechanism in HISTOGRAMS:
+        if scheme.counts_apart:
             checks.positive("epsilon_olh", self.epsilon_olh)
             if self.epsilon <= self.epsilon_olh:
                 rule = f"exceed epsilon_olh ({self.epsilon_olh:g}), which is part of it"
@@ -75,23 +71,32 @@ class Profile:
         return Fraction(self.epsilon) - Fraction(self.epsilon_olh)
 
     @property
+    def scheme(self) -> Scheme:
+        """The mechanism's row of the table."""
+        return scheme_named(self.mechanism)
+
+    @property
     def bucketed(self) -> bool:
         """Whether phones announce an area code and are counted by it; elsewhere the number is protected whole."""
-        return self.mechanism not in UNBUCKETED
-
-    def to_plain(self) -> dict[str, Any]:
-        """Names, numbers and texts only: how a server keeps the profile that a round was opened with."""
-        return {**asdict(self), "accounting": self.accounting.value}
-
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Profile:
-        """The inverse of :meth:`to_plain`."""
-        return cls(**{**values, "accounting": Accounting(values["accounting"])})
+        return self.scheme.bucketed
 
     @property
     def in_the_clear(self) -> str:
         """What of a number travels unprotected, in words."""
-        return "the area code" if self.bucketed else "nothing"
+        return self.scheme.items.in_the_clear
+
+    def to_plain(self) -> dict[str, Any]:
+        """Names, numbers and texts only: how a server keeps the profile that a round was opened with."""
+        values = asdict(self)
+        values["rounds"] = values.pop("repetitions")
+        return {**values, "accounting": self.accounting.value}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Profile:
+        """The inverse of :meth:`to_plain`."""
+        given = dict(values)
+        given["repetitions"] = given.pop("rounds")
+        return cls(**{**given, "accounting": Accounting(given["accounting"])})
 
 
 PROFILES = {
@@ -100,23 +105,23 @@ PROFILES = {
         Profile(
             "paper",
             "the paper's protocol: modified SH, extended randomiser, 8.8 + 3",
-            "sh-extended",
+            names.SH_EXTENDED,
             11.8,
             TAU,
         ),
         Profile(
             "strong",
             "little can be learnt about anyone: for many users and large spammers",
-            "subspace",
+            names.SUBSPACE,
             2.0,
             10,
         ),
-        Profile("balanced", "finds what the paper finds and much more, at a third of its ε", "subspace", 4.0, 10),
-        Profile("sensitive", "finds numbers with a dozen reports a day", "subspace", 8.0, 10),
-        Profile("strong-whole", "as strong, and the area code is protected too", "whole-number", 2.0, 10),
-        Profile("balanced-whole", "as balanced, and the area code is protected too", "whole-number", 4.0, 10),
-        Profile("sensitive-whole", "as sensitive, and the area code is protected too", "whole-number", 8.0, 10),
-        Profile("cheapest", "for tests only: no privacy to speak of", "subspace", 16.0, 1),
+        Profile("balanced", "finds what the paper finds and much more, at a third of its ε", names.SUBSPACE, 4.0, 10),
+        Profile("sensitive", "finds numbers with a dozen reports a day", names.SUBSPACE, 8.0, 10),
+        Profile("strong-whole", "as strong, and the area code is protected too", names.WHOLE_NUMBER, 2.0, 10),
+        Profile("balanced-whole", "as balanced, and the area code is protected too", names.WHOLE_NUMBER, 4.0, 10),
+        Profile("sensitive-whole", "as sensitive, and the area code is protected too", names.WHOLE_NUMBER, 8.0, 10),
+        Profile("cheapest", "for tests only: no privacy to speak of", names.SUBSPACE, 16.0, 1),
     )
 }
 DEFAULT = PROFILES["balanced"]

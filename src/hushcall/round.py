@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hushcall.learn.bucket_setup import open_bucket
-from hushcall.learn.decision import HeavyHitter
-from hushcall.learn.learner import Learner, Reported
-from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.privacy.coins import ByteSource
 from hushcall.profiles import DEFAULT, Profile
-from hushcall.protocol.items import bucket_of, item_of, number_of
-from hushcall.report.hashing import SEED_BYTES, derive
+from hushcall.protocol.seeds import SEED_BYTES, bucket_seed, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.report.mechanism import report_bytes
+
+if TYPE_CHECKING:
+    from hushcall.learn.decision import HeavyHitter
+    from hushcall.learn.learner import Learner, Reported
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,29 @@ def run_round(
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Round:
     """Run a round in which phone i had ``calls[i]`` from an unknown number, or None and sends a dummy."""
+    # The server's half needs numpy, which a program that only asks for this function's name may not have.
+    from hushcall.learn.bucket_setup import open_bucket
+
     # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
     # A dummy is drawn whether it is needed or not, so that the coins taken do not tell.
     numbers = [dummy if call is None else call for call, dummy in ((call, plan.dummy(coins)) for call in calls)]
-    buckets = [bucket_of(number, profile.mechanism) for number in numbers]
+    items = profile.scheme.items
+    buckets = [items.bucket(number) for number in numbers]
     sizes = dict(sorted(Counter(buckets).items()))
 
     # Gate: which buckets are worth a budget, and with which parameters.
     round_seed = coins(SEED_BYTES)
     learners: dict[int, Learner[Any] | None] = {}
     for area, size in sizes.items():
-        seed = derive("bucket", round_seed, area.to_bytes(4, "big"))
-        learners[area] = open_bucket(profile, plan, size, seed, buckets=len(sizes))
+        learners[area] = open_bucket(profile, plan, size, bucket_seed(round_seed, area), buckets=len(sizes))
 
     # Collect: each phone whose bucket runs privatises its number and spends its ε; the others send nothing.
     reports: dict[int, list[Reported]] = {area: [] for area in sizes}
     spent = [0.0] * len(numbers)
     for phone, (number, area) in enumerate(zip(numbers, buckets, strict=True)):
         if learner := learners[area]:
-            public = derive("report", round_seed, coins(16))
-            report = learner.mechanism.privatise(item_of(number, profile.mechanism, plan), public, coins)
+            public = report_seed(round_seed, coins(TICKET_BYTES))
+            report = learner.mechanism.privatise(items.item(number, plan), public, coins)
             reports[area].append((public, report))
             spent[phone] = float(learner.mechanism.cost)
         progress("collect", phone + 1, len(numbers))
@@ -82,20 +85,10 @@ def run_round(
     listed: list[Listed] = []
     running = {area: learner for area, learner in learners.items() if learner}
     for done, (area, learner) in enumerate(running.items(), 1):
-        tally = learner.tally(reports[area])
-        if isinstance(learner, WholeNumberLearner):  # one bucket, many area codes: the only step worth watching inside
-            found = learner.find(tally, profile.tau, partial(_area_done, progress, learner.areas))
-        else:
-            found = learner.find(tally, profile.tau)
-        listed += [
-            Listed(n, hitter) for hitter in found if (n := number_of(hitter.item, area, profile.mechanism, plan))
-        ]
+        found = learner.find(learner.tally(reports[area]), profile.tau, partial(progress, "decode"))
+        listed += [Listed(n, hitter) for hitter in found if (n := items.number(hitter.item, area, plan))]
         progress("decode", done, len(running))
 
     listed.sort(key=lambda entry: (-entry.hitter.estimate, entry.number))
     weights = {area: report_bytes(learner.mechanism) for area, learner in running.items()}
     return Round(tuple(listed), sizes, frozenset(sizes) - frozenset(running), tuple(spent), weights)
-
-
-def _area_done(progress: Callable[[str, int, int], None], total: int, done: int) -> None:
-    progress("decode", done, total)

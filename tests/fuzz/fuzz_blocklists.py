@@ -74,7 +74,9 @@ def main() -> None:
     """Fuzz for a while, from honest inputs on."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=int, default=60)
-    seconds = options.parse_args().seconds
+    options.add_argument("--runs", type=int, default=0, help="so many inputs, however long they take")
+    chosen = options.parse_args()
+    limit = f"-runs={chosen.runs}" if chosen.runs else f"-max_total_time={chosen.seconds}"
     atheris: Any = importlib.import_module("atheris")
     for name in [name for name in sys.modules if name.startswith("hushcall")]:
         del sys.modules[name]  # imported anew below, with coverage built in
@@ -83,7 +85,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as corpus:
         for place, seed in enumerate(seeds()):
             (Path(corpus) / f"seed{place}").write_bytes(seed)
-        arguments = [f"-max_total_time={seconds}", "-max_len=8192", "-timeout=10", f"-artifact_prefix={corpus}/"]
+        arguments = [limit, "-max_len=8192", "-timeout=60", f"-artifact_prefix={corpus}/"]
         atheris.Setup([sys.argv[0], *arguments, corpus], harness.one_input)
         atheris.Fuzz()
 

@@ -54,6 +54,7 @@ def main() -> None:
     """Fuzz until the time is over; a crash leaves its input in the folder that is named on standard error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=0, help="so many inputs, however long they take")
     parser.add_argument("--artifacts", type=Path, default=Path(tempfile.gettempdir()))
     arguments = parser.parse_args()
     try:
@@ -64,7 +65,8 @@ def main() -> None:
         table = targets()
     with tempfile.TemporaryDirectory() as seeds:
         write_seeds(Path(seeds), len(table))
-        options = [f"-max_total_time={arguments.seconds}", "-max_len=4096", "-print_final_stats=1"]
+        limit = f"-runs={arguments.runs}" if arguments.runs else f"-max_total_time={arguments.seconds}"
+        options = [limit, "-max_len=4096", "-print_final_stats=1"]
         artifacts = f"-artifact_prefix={arguments.artifacts}/fuzz-calls-"
         atheris.Setup([sys.argv[0], *options, artifacts, seeds], lambda data: one_input(table, data))
         atheris.Fuzz()

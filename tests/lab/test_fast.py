@@ -20,6 +20,7 @@ from hushcall.report.subspace import Subspace
 from hushcall.report.succinct_histogram import SuccinctHistogram
 
 HEAVY = 5_550_143
+ROUNDS = pytest.mark.parametrize("rounds", [40, pytest.param(150, marks=pytest.mark.slow)])
 
 
 def bucket(holders: int, others: int, dummies: int) -> Bucket:
@@ -64,29 +65,31 @@ def test_channel_sums_have_the_same_law(kind: str) -> None:
         ("subspace", 4.0, 10, 48),
     ],
 )
-def test_finds_are_as_frequent_either_way(mechanism: str, epsilon: float, tau: int, holders: int) -> None:
-    """A number near the edge of detection, 120 rounds each way: Fisher's exact test, p > 10⁻³."""
+@ROUNDS
+def test_finds_are_as_frequent_either_way(mechanism: str, epsilon: float, tau: int, holders: int, rounds: int) -> None:
+    """A number near the edge of detection, so many rounds each way: Fisher's exact test, p > 10⁻³."""
     profile = Profile("test", "test", mechanism, epsilon, tau)
     here = bucket(holders, 80, 300 - 80 - holders)
     generator = np.random.default_rng(4)
     found = {"fast": 0, "real": 0}
-    for run in range(120):
+    for run in range(rounds):
         seed = np.random.default_rng(run).bytes(32)
         learner = open_bucket(profile, NANP, here.users, seed)
         assert learner is not None
         found["fast"] += HEAVY in detect(learner, here, tau, generator)
         found["real"] += HEAVY in phone_by_phone(learner, here, tau, generator)
-    table = [[found["fast"], 120 - found["fast"]], [found["real"], 120 - found["real"]]]
+    table = [[found["fast"], rounds - found["fast"]], [found["real"], rounds - found["real"]]]
     assert stats.fisher_exact(np.array(table)).pvalue > 1e-3, found
-    assert 0 < found["fast"] < 120
+    assert 0 < found["fast"] < rounds
 
 
-def test_estimates_have_the_same_spread() -> None:
+@ROUNDS
+def test_estimates_have_the_same_spread(rounds: int) -> None:
     learner = SubspaceLearner(Subspace(6.0, 7), SUFFIXES)
     here = bucket(100, 50, 50)
     generator = np.random.default_rng(5)
-    fast = [detect(learner, here, 0, generator)[HEAVY] for _ in range(150)]
-    real = [phone_by_phone(learner, here, 0, generator)[HEAVY] for _ in range(150)]
+    fast = [detect(learner, here, 0, generator)[HEAVY] for _ in range(rounds)]
+    real = [phone_by_phone(learner, here, 0, generator)[HEAVY] for _ in range(rounds)]
     assert stats.ks_2samp(fast, real).pvalue > 1e-3
 
 

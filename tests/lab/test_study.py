@@ -104,9 +104,10 @@ def test_results_do_not_depend_on_workers_and_runs_resume(tmp_path: Path) -> Non
     assert run_all(small(), settings, 2, 5, tmp_path, workers=1) == alone
 
 
-def test_a_quick_study_of_everything(tmp_path: Path) -> None:
-    options = study.Options(quick=True, cache=tmp_path / "cache")
-    calls = study.data_of(options)
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["days", "month"])
+def test_a_quick_study_of_everything(tmp_path: Path, whole: bool) -> None:
+    options = study.Options(quick=True, cache=tmp_path / "cache", workers=None if whole else 1)
+    calls = study.data_of(options) if whole else small(days=2, heavy=200)
     documents, figures = [], {}
     for name in ("data", "theory", "f1", "tau", "cbr", "rounds", "compare", "poisoning"):
         document = study.run(name, calls, options, lambda *_: None)

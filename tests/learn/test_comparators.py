@@ -29,7 +29,7 @@ from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
 from hushcall.learn.learner import Reported
 from hushcall.privacy.coins import ONE, seeded
 from hushcall.privacy.exact import exp_below
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.prefix_extending import PrefixExtending
 from hushcall.report.rappor import ByteFlips, Rappor
 from hushcall.report.sampling import PadAndSample
@@ -128,7 +128,7 @@ class TestReports:
 @pytest.mark.parametrize("name", NAMES)
 class TestPrivacy:
     def test_costs_what_it_claims(self, name: str, epsilon: float) -> None:
-        (mechanism,) = (mechanism for label, mechanism, _ in audited(epsilon) if label == name)
+        (mechanism,) = (one.mechanism for one in audited(epsilon) if one.label == name)
         finding = examine(mechanism, epsilon=epsilon)
         assert finding.ok
         assert finding.exact == pytest.approx(epsilon, abs=1e-9)

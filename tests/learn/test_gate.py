@@ -1,7 +1,6 @@
 """U_{l,n}, η and K: the paper's own figures, an exact rational reference, and bad input."""
 
 import math
-import time
 from fractions import Fraction
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcall.errors import InvalidParameter
-from hushcall.learn import occupancy
+from hushcall.learn import gate, occupancy
 
 
 def exact_fill(bins: int, balls: int) -> Fraction:
@@ -30,10 +29,9 @@ def test_filled_bins_is_a_distribution(bins: int, balls: int) -> None:
     assert law[bins] == occupancy.fill_probability(bins, balls)
 
 
-def test_a_hundred_thousand_balls_take_milliseconds() -> None:
-    begin = time.perf_counter()
-    assert occupancy.fill_probability(32, 100_000) == 1.0
-    assert time.perf_counter() - begin < 0.05  # a tenth of a millisecond on a quiet machine
+def test_the_work_does_not_grow_with_the_balls() -> None:
+    """Whoever threw them one by one would not come back from this."""
+    assert occupancy.fill_probability(32, 10**15) == 1.0
 
 
 def test_the_papers_tau_list_is_u_with_31_bins() -> None:
@@ -66,7 +64,7 @@ def test_k_is_the_smallest_power_of_two_that_keeps_pairs_apart(users: int, tau: 
 
 
 def test_only_buckets_above_tau_run() -> None:
-    assert [occupancy.worth_running(users, 143) for users in (143, 144, 0)] == [False, True, False]
+    assert [gate.more_than_tau(users, 143) for users in (143, 144, 0)] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_only_buckets_above_tau_run() -> None:
         (lambda: occupancy.channels_for(-1, 143), "users"),
         (lambda: occupancy.channels_for(10, 0), "tau"),
         (lambda: occupancy.channels_for(10, 143, 0), "T"),
-        (lambda: occupancy.worth_running(-1, 143), "users"),
+        (lambda: gate.more_than_tau(-1, 143), "users"),
     ],
 )
 def test_bad_input_names_the_field(call, field) -> None:  # type: ignore[no-untyped-def]

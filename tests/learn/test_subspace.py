@@ -13,8 +13,8 @@ from tests.mechanisms import SUFFIXES, reports_of
 from hushcall.errors import InvalidParameter, InvalidTally
 from hushcall.learn import subspace_tuning
 from hushcall.learn.decision import Control, Rule
-from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports, law_of
-from hushcall.learn.subspace_tuning import best_bits, bits_for, bits_for_threshold, detectable
+from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports
+from hushcall.learn.subspace_tuning import best_bits, bits_for, bits_for_threshold, detectable, law_of
 from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
 from hushcall.learn.window import find_in_window
 from hushcall.privacy.coins import seeded
@@ -50,7 +50,7 @@ def test_dense_shards_add_up_to_identical_bytes(item_bits: int, bits: int, count
     for piece in pieces[1:]:
         total = total.merge(learner.dense(piece))
     assert total.to_bytes() == learner.dense(tally).to_bytes()
-    back = learner.dense_from_bytes(total.to_bytes())
+    back = learner.from_bytes(total.to_bytes())
     assert learner.support(back).tolist() == learner.support(tally).tolist()
     assert back.count == count
     for item in range(0, 1 << item_bits, 7):
@@ -71,7 +71,7 @@ def test_a_dense_tally_of_other_parameters_is_refused() -> None:
     with pytest.raises(InvalidTally):
         first.dense(tally).merge(second.dense(other))
     with pytest.raises(InvalidTally):
-        second.dense_from_bytes(first.dense(tally).to_bytes())
+        second.from_bytes(first.dense(tally).to_bytes())
 
 
 @settings(max_examples=25, deadline=None)
@@ -96,7 +96,7 @@ def test_whole_numbers_are_found_in_their_area_code_only() -> None:
     items = [heavy] * 120 + [world.randrange(6) << SUFFIX_BITS | world.choice(SUFFIXES) for _ in range(1500)]
     tally = learner.tally(reports_of(learner, items, b"areas"))
     steps: list[int] = []
-    found = learner.find(tally, 10, steps.append)
+    found = learner.find(tally, 10, lambda done, _: steps.append(done))
     assert [hitter.item for hitter in found] == [heavy]
     assert steps == [1, 2, 3, 4, 5, 6]
     assert found[0].estimate == pytest.approx(float(learner.estimate(tally, [heavy])[0]))

@@ -79,5 +79,5 @@ def home(run: Run, url: str, tmp_path: Path) -> Path:
     assert run("init", "--server", url).code == 0
     (tmp_path / "contacts.txt").write_text("202-555-0199")
     assert run("ingest", "--contacts", tmp_path / "contacts.txt").code == 0
-    put_list(tmp_path / "home", NOW, NOW + 5000)
+    put_list(tmp_path / "home", NOW, NOW + DAY)  # longer than any test run
     return tmp_path / "home"

@@ -15,11 +15,11 @@ from typing import Any
 
 from hushcall.errors import Refused
 from hushcall.mechanisms.parameters import to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.protocol.blocklist import iso
-from hushcall.protocol.items import UNBUCKETED
 from hushcall.protocol.round_document import RoundInfo
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive
 from hushcall.report.subspace import Subspace, WholeNumber
 
 DAY = 86_400
@@ -115,7 +115,7 @@ class FakeService:
         whole = self.mechanism == "whole-number"
         made = WholeNumber(self.epsilon, 7) if whole else Subspace(self.epsilon, 7)
         runs = {"runs": True, "report_bytes": 3, "parameters": self.parameters or to_plain(made)}
-        areas = (0,) if self.mechanism in UNBUCKETED else NANP.area_codes
+        areas = SCHEMES[self.mechanism].items.buckets(NANP)
         return {str(area): {"runs": False} if area in self.skip else runs for area in areas}
 
 

@@ -11,7 +11,7 @@ from tests.phone.fake_server import DAY, START, FakeService, over_http
 
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
 from hushcall.phone.reporting import transport
-from hushcall.phone.reporting.transport import Enrolment, HttpServer, checked_url
+from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
 from hushcall.protocol.round_document import RoundInfo
 
 
@@ -21,12 +21,12 @@ def service() -> FakeService:
 
 
 @pytest.fixture
-def server(service: FakeService) -> Iterator[HttpServer]:
+def server(service: FakeService) -> Iterator[HttpTransport]:
     with over_http(service) as url:
-        yield HttpServer(url, HttpServer(url).enrol("CODE").token, sleep=lambda _: None)
+        yield HttpTransport(url, HttpTransport(url).enrol("CODE").token, sleep=lambda _: None)
 
 
-def test_the_three_calls(server: HttpServer, service: FakeService) -> None:
+def test_the_three_calls(server: HttpTransport, service: FakeService) -> None:
     info = server.current_round()
     assert (info.round, info.state, info.closes) == (1, "announcing", START + DAY)
     ticket = server.announce(1, 202)
@@ -38,14 +38,14 @@ def test_the_three_calls(server: HttpServer, service: FakeService) -> None:
         server.send(1, ticket, b"\x01\x04\x06")
 
 
-def test_a_problem_keeps_its_type_and_says_what_to_do(server: HttpServer) -> None:
-    stranger = HttpServer(server.url, "nonsense")
+def test_a_problem_keeps_its_type_and_says_what_to_do(server: HttpTransport) -> None:
+    stranger = HttpTransport(server.url, "nonsense")
     with pytest.raises(Refused) as caught:
         stranger.announce(1, 202)
     assert (caught.value.problem, caught.value.status, caught.value.todo) == ("unknown-token", 401, "Enrol again.")
 
 
-def test_busy_answers_are_tried_again_within_reason(server: HttpServer, service: FakeService) -> None:
+def test_busy_answers_are_tried_again_within_reason(server: HttpTransport, service: FakeService) -> None:
     service.problems = [Refused("busy", 503, "full"), Refused("too-many", 429, "slower")]
     assert server.current_round().round == 1
     service.problems = [Refused("busy", 503, "full")] * transport.ATTEMPTS
@@ -59,7 +59,7 @@ def test_the_server_may_ask_for_patience_but_not_for_a_day(header: str, pauses: 
     slept: list[float] = []
     head = f"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: {header}\r\n\r\n"
     with raw_server(head.encode()) as url, pytest.raises(Refused):
-        HttpServer(url, sleep=slept.append).current_round()
+        HttpTransport(url, sleep=slept.append).current_round()
     assert slept == pauses
 
 
@@ -83,19 +83,19 @@ def answer(body: bytes, status: str = "200 OK") -> bytes:
 )
 def test_nonsense_from_a_server_is_an_error_of_ours(reply: bytes) -> None:
     with raw_server(reply) as url, pytest.raises(HushcallError):
-        HttpServer(url, sleep=lambda _: None).current_round()
+        HttpTransport(url, sleep=lambda _: None).current_round()
 
 
 def test_a_server_that_moved_is_not_followed_but_its_new_address_is_told() -> None:
     reply = b"HTTP/1.1 301 Moved\r\nLocation: https://new.example/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     with raw_server(reply) as url, pytest.raises(Refused, match=r"moved: https://new\.example/ Give the new"):
-        HttpServer(url).current_round()
+        HttpTransport(url).current_round()
 
 
 def test_a_servers_words_cannot_steer_a_terminal() -> None:
     problem = json.dumps({"type": "urn:x:\x1b[2Jodd", "detail": "a\nb\x1b[31mc\u202e", "todo": "\x07"}).encode()
     with raw_server(answer(problem, "403 No")) as url, pytest.raises(Refused) as caught:
-        HttpServer(url).current_round()
+        HttpTransport(url).current_round()
     assert str(caught.value).isprintable()
     assert caught.value.detail == "a b [31mc "
 
@@ -103,7 +103,7 @@ def test_a_servers_words_cannot_steer_a_terminal() -> None:
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MOST_BYTES", 1000)
     with raw_server(answer(b"{" + b" " * 5000 + b"}")) as url, pytest.raises(InvalidParameter):
-        HttpServer(url).current_round()
+        HttpTransport(url).current_round()
 
 
 def test_nobody_there() -> None:
@@ -111,7 +111,7 @@ def test_nobody_there() -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(Unreachable, match="does not answer"):
-            HttpServer(url).current_round()
+            HttpTransport(url).current_round()
 
 
 @pytest.mark.parametrize("url", ["", "ftp://a", "calls.example", "http://", "http://a:x", "http://u:p@a", "http://a?b"])
@@ -152,12 +152,12 @@ def test_a_round_that_breaks_the_rules_is_refused(service: FakeService, field: s
         RoundInfo.from_plain(document)
 
 
-def test_buckets_that_do_not_run_have_no_mechanism(service: FakeService) -> None:
+def test_buckets_that_do_not_run_have_no_parameters(service: FakeService) -> None:
     service.state, service.skip = "collecting", frozenset({203})
     info = RoundInfo.from_plain(json.loads(json.dumps(service.document())))
-    assert info.mechanism_for(202) is not None
-    assert info.mechanism_for(203) is None
-    assert info.mechanism_for(999) is None
+    assert info.parameters_for(202) is not None
+    assert info.parameters_for(203) is None
+    assert info.parameters_for(999) is None
 
 
 class raw_server:  # noqa: N801  (used like a function)

@@ -15,7 +15,7 @@ from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.reading import READERS
 from hushcall.phone.home.lock import locked
 from hushcall.phone.home.store import LISTS
-from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.protocol.round_document import RoundInfo
 
 SPAM = "+12025550177"
@@ -56,14 +56,14 @@ def test_a_round_by_hand_and_what_can_be_seen_of_it(run: Run, home: Path, servic
 def test_waiting_outlasts_a_network_that_is_away(
     run: Run, home: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask, naps = HttpServer.current_round, []
+    ask, naps = HttpTransport.current_round, []
 
-    def away(_: HttpServer) -> RoundInfo:
+    def away(_: HttpTransport) -> RoundInfo:
         raise Unreachable("nobody there.")
 
     def nap(seconds: float) -> None:
         naps.append(seconds)
-        monkeypatch.setattr(HttpServer, "current_round", away if len(naps) == 1 else ask)
+        monkeypatch.setattr(HttpTransport, "current_round", away if len(naps) == 1 else ask)
         service.state = "collecting"
 
     monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", nap)
@@ -80,17 +80,17 @@ def test_waiting_outlasts_a_network_that_is_away(
 def test_waiting_outlasts_a_server_in_trouble(
     run: Run, home: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    ask = HttpServer.current_round
+    ask = HttpTransport.current_round
 
-    def trouble(_: HttpServer) -> RoundInfo:
+    def trouble(_: HttpTransport) -> RoundInfo:
         raise Refused(f"http-{status}", status, "no reason given.")
 
     def nap(_: float) -> None:
-        monkeypatch.setattr(HttpServer, "current_round", ask)
+        monkeypatch.setattr(HttpTransport, "current_round", ask)
         service.state = "closed"
 
     monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", nap)
-    monkeypatch.setattr(HttpServer, "current_round", trouble)
+    monkeypatch.setattr(HttpTransport, "current_round", trouble)
     assert run("report").code == 2  # who does not wait is told
     said = run("report", "--wait")
     assert said.code == 0, said.err
@@ -99,11 +99,11 @@ def test_waiting_outlasts_a_server_in_trouble(
 
 
 def test_waiting_does_not_outlast_a_refusal_that_stays(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def revoked(_: HttpServer) -> RoundInfo:
+    def revoked(_: HttpTransport) -> RoundInfo:
         raise Refused("revoked", 403, "this device was revoked.")
 
     monkeypatch.setattr("hushcall.cli.phone.commands.time.sleep", lambda _: pytest.fail("it waits for nothing"))
-    monkeypatch.setattr(HttpServer, "current_round", revoked)
+    monkeypatch.setattr(HttpTransport, "current_round", revoked)
     said = run("report", "--wait")
     assert said.code == 2
     assert "this device was revoked" in said.err

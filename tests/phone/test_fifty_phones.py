@@ -43,7 +43,8 @@ import typer.main, urllib3
 from hushcall.cli.app import app
 from hushcall.errors import HushcallError
 from hushcall.formats.calls import reading
-from hushcall.phone import lists, phone, trusted
+from hushcall.phone import phone
+from hushcall.phone.screening import list_sync, tuf_source
 hushcall = typer.main.get_command(app)
 
 def obey(commands, answers):

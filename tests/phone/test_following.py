@@ -13,7 +13,7 @@ from hushcall.formats.calls.reading import READERS
 from hushcall.phone.calls import log_cursor
 from hushcall.phone.home.store import Store
 
-MINUTE = 1_709_287_860
+MINUTE = 1_710_497_460
 CALLS = [Call(f"202555{100 + i:04d}", MINUTE + 60 * i, CallKind.INCOMING) for i in range(8)]
 
 

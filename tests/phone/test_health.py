@@ -11,7 +11,7 @@ from tests.phone.lists_on_disk import put_list
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
-from hushcall.phone.home.health import Finding, examine
+from hushcall.phone.home.health import Finding, examine, examine_folder
 from hushcall.phone.home.store import LISTS, Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting.ledger import Limits
@@ -29,11 +29,11 @@ def phone(tmp_path: Path) -> Phone:
     return Phone(store, FakeServer(service), clock=lambda: NOW)
 
 
-def by_topic(phone: Phone | None) -> dict[str, Finding]:
+def by_topic(phone: Phone) -> dict[str, Finding]:
     return {finding.topic: finding for finding in examine(phone)}
 
 
-def wrong(phone: Phone | None) -> list[str]:
+def wrong(phone: Phone) -> list[str]:
     return [finding.topic for finding in examine(phone) if not finding.ok]
 
 
@@ -44,8 +44,8 @@ def test_all_is_well(phone: Phone) -> None:
     assert by_topic(phone)["calls"].words.startswith("1 unknown number waiting")
 
 
-def test_a_fresh_machine() -> None:
-    (only,) = examine(None)
+def test_a_fresh_machine(tmp_path: Path) -> None:
+    (only,) = examine_folder(tmp_path)
     assert not only.ok
     assert "hushcall phone init" in only.todo
 
@@ -63,7 +63,7 @@ def test_a_server_in_trouble(phone: Phone, error: HushcallError, ok: bool, words
     def fail() -> None:
         raise error
 
-    phone.server.current_round = fail  # type: ignore[method-assign, assignment]
+    phone.transport.current_round = fail  # type: ignore[method-assign, assignment]
     found = by_topic(phone)["server"]
     assert found.ok is ok
     assert words in found.words
@@ -89,7 +89,7 @@ def test_an_expired_a_missing_and_a_damaged_list(phone: Phone, tmp_path: Path) -
 
 
 def test_a_cap_that_stops_the_phone(phone: Phone) -> None:
-    Limits(window=Fraction(3)).save(phone.store)
+    Limits(report=Fraction(3)).save(phone.store)
     assert "Nothing will be sent" in by_topic(phone)["budget"].todo
     assert wrong(phone) == ["budget"]
 

@@ -40,7 +40,7 @@ def test_settings_change_without_naming_the_server_again(run: Run, home: Path) -
 
 def test_the_first_time_a_server_is_needed(run: Run) -> None:
     said = run("init", "--max-epsilon", 2)
-    assert (said.code, "--server must be given the first time" in said.err) == (2, True)
+    assert (said.code, "server must be given the first time" in said.err) == (2, True)
 
 
 def test_a_token_of_the_operator_is_taken_without_enrolling(run: Run, url: str, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_token_of_the_operator_is_taken_without_enrolling(run: Run, url: str, 
     said = run("init", "--server", url, "--token", token, "--json")
     assert said.code == 0
     assert settings_of(tmp_path / "home")["token"] == token
-    assert "--token must be a device's token" in run("init", "--server", url, "--token", "secret").err
+    assert "token must be a device's token" in run("init", "--server", url, "--token", "secret").err
 
 
 def test_a_file_that_is_no_root_is_refused_before_anything_is_enrolled(run: Run, url: str, tmp_path: Path) -> None:

@@ -61,7 +61,9 @@ def test_a_round_is_booked_once() -> None:
 @given(
     st.builds(
         Limits,
-        *[st.fractions(min_value=Fraction(1, 1000), max_value=1000)] * 3,
+        st.fractions(min_value=Fraction(1, 1000), max_value=10),
+        st.fractions(min_value=10, max_value=1000),
+        st.fractions(min_value=Fraction(1, 1000), max_value=1000),
         st.integers(1, 366),
         st.integers(1, 10**6),
         st.booleans(),
@@ -80,6 +82,16 @@ def test_default_limits_and_their_rules() -> None:
     for bad in ({"report": 0}, {"window": -1}, {"life": float("nan")}, {"days": 0}, {"rounds_per_day": 0}):
         with pytest.raises(InvalidParameter):
             Limits(**bad)
+    with pytest.raises(InvalidParameter, match="the cap per window must allow at least one report"):
+        Limits(window=Fraction(3))
+
+
+def test_limits_change_by_name_and_keep_their_rules() -> None:
+    changed = Limits().changed({"report": 2.5, "window": None, "rounds_per_day": 3, "area_in_clear": False})
+    assert changed == Limits(report=Fraction(5, 2), rounds_per_day=3, area_in_clear=False)
+    for bad in ({"report": 33.0}, {"life": float("inf")}, {"window": 0.0}):
+        with pytest.raises(InvalidParameter):
+            Limits().changed(bad)
 
 
 def test_the_guarantee_in_words() -> None:

@@ -323,9 +323,8 @@ def test_network_trouble_is_told_apart_and_loses_nothing(
     fails_with(Unreachable, client)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    nobody = ListClient(client.folder, f"http://127.0.0.1:{port}", client.root)
-    assert "could not be asked" in fails_with(Unreachable, nobody)
+        nobody = ListClient(client.folder, f"http://127.0.0.1:{unused.getsockname()[1]}", client.root)
+        assert "could not be asked" in fails_with(Unreachable, nobody)
 
 
 def test_a_server_without_a_list_says_so(tmp_path: Path) -> None:

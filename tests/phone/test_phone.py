@@ -14,13 +14,13 @@ from tests.phone.world import HALF, World
 from hushcall.errors import Refused, Unreachable
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.privacy.coins import seeded
-from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import derive, report_seed
 from hushcall.report.subspace import Subspace, WholeNumber
 
 NUMBER = "+12025550143"
@@ -44,7 +44,7 @@ def test_a_round_announces_then_reports_the_number_that_called(world: World) -> 
     bucket, ticket = world.service.tickets[1, 1]
     assert bucket == 202
     (report,) = world.bytes_sent()
-    public = derive("report", bytes.fromhex(world.service.document()["seed"]), bytes.fromhex(ticket))
+    public = report_seed(bytes.fromhex(world.service.document()["seed"]), bytes.fromhex(ticket))
     # The same coins again: two moments, the choice, a dummy, another in case the number is known by now, the report.
     coins = seeded(b"world")
     for size in (16, 8, 16, 16):
@@ -149,7 +149,7 @@ def test_a_number_that_becomes_known_after_joining_is_not_reported(
     coins.reads = friend.phone.coins.reads - 1
     made = from_plain(row.parameters or {})
     assert row.public is not None
-    assert row.report == made.privatise(item_of(NANP.parse(row.number), mechanism), row.public, coins)
+    assert row.report == made.privatise(SCHEMES[mechanism].items.item(NANP.parse(row.number), NANP), row.public, coins)
 
 
 def test_one_report_a_round_holds_after_forgetting(world: World) -> None:
@@ -173,7 +173,7 @@ def test_whole_number_rounds_announce_bucket_0(world: World) -> None:
 
 
 def test_a_lost_answer_is_retried_with_the_same_bytes(world: World) -> None:
-    server = world.phone.server
+    server = world.phone.transport
     assert isinstance(server, FakeServer)
     send, fails = server.send, [True, True]
 
@@ -241,7 +241,7 @@ def test_no_round_yet_is_no_error(world: World) -> None:
     def none() -> Any:
         raise Refused("no-round", 404, "none yet")
 
-    world.phone.server.current_round = none  # type: ignore[method-assign]
+    world.phone.transport.current_round = none  # type: ignore[method-assign]
     assert world.phone.report().action == "idle"
 
 

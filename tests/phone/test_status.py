@@ -11,7 +11,7 @@ from tests.phone.lists_on_disk import BLOCKED, put_list
 
 from hushcall.errors import UntrustedList
 from hushcall.phone.home.store import Store
-from hushcall.phone.phone import Phone
+from hushcall.phone.screening.list_sync import ListClient
 
 
 def test_status_on_a_fresh_machine(run: Run, tmp_path: Path) -> None:
@@ -34,8 +34,8 @@ def test_status_without_a_server(run: Run, home: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         store.put("server", f"http://127.0.0.1:{unused.getsockname()[1]}")
-    store.close()
-    said = run("status")
+        store.close()
+        said = run("status")
     assert said.code == 1
     assert "does not answer" in said.text
     assert "reports wait, and the list still works" in said.text
@@ -73,7 +73,7 @@ def test_status_remembers_a_sync_that_was_refused(run: Run, home: Path, monkeypa
     def refuse(*_: object) -> None:
         raise UntrustedList("it is older than the one that this phone has seen")
 
-    monkeypatch.setattr(Phone, "sync", refuse)
+    monkeypatch.setattr(ListClient, "sync", refuse)
     assert run("sync").code == 2
     said = run("status")
     assert "The last sync was refused" in said.text

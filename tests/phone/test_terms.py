@@ -12,14 +12,14 @@ from hushcall.errors import InvalidParameter
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Outcome, Phone
 from hushcall.phone.reporting import ledger, parameter_check
 from hushcall.privacy.coins import seeded
-from hushcall.profiles import MECHANISMS, Profile
-from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.profiles import Profile
+from hushcall.protocol.seeds import derive
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.original_histogram import OriginalHistogram
 from hushcall.report.prefix_extending import PrefixExtending
@@ -51,18 +51,18 @@ MADE: dict[str, Mechanism] = {
 
 
 def test_every_mechanism_of_the_library_is_among_these() -> None:
-    assert set(MADE) == set(MECHANISMS)
+    assert set(MADE) == set(SCHEMES)
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", SCHEMES)
 def test_the_width_is_the_one_that_servers_open_buckets_with(name: str) -> None:
     learner = open_bucket(Profile("test", "", name, 8.0, 10), NANP, 100_000, derive("seed"))
     assert learner is not None
     mechanism = learner.mechanism
-    assert mechanism.item_bits == parameter_check.item_bits(name, NANP)
+    assert mechanism.item_bits == SCHEMES[name].items.bits(NANP)
     parameter_check.require(from_plain(to_plain(mechanism)), name, NANP, derive("public"))
     for number in (LOWEST, HIGHEST):
-        assert item_of(number, name) >> parameter_check.item_bits(name, NANP) == 0
+        assert SCHEMES[name].items.item(number, NANP) >> SCHEMES[name].items.bits(NANP) == 0
 
 
 def a_round(number: str, mechanism: str, parameters: dict[str, Any]) -> tuple[Outcome, Phone]:
@@ -76,9 +76,9 @@ def a_round(number: str, mechanism: str, parameters: dict[str, Any]) -> tuple[Ou
     return phone.report(hurry=True), phone
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", SCHEMES)
 def test_another_width_is_refused_for_every_number_alike_and_in_words(name: str) -> None:
-    right = parameter_check.item_bits(name, NANP)
+    right = SCHEMES[name].items.bits(NANP)
     for width in WIDTHS:
         parameters = to_plain(MADE[name]) | {"item_bits": width}
         found = [a_round(number, name, parameters) for number in NUMBERS]
@@ -98,7 +98,7 @@ def test_another_width_of_the_counting_part_is_refused_too() -> None:
     assert {a_round(number, "sh-basic", plain)[0].action for number in NUMBERS} == {"skipped"}
 
 
-@pytest.mark.parametrize("announced", MECHANISMS)
+@pytest.mark.parametrize("announced", SCHEMES)
 def test_another_mechanism_than_the_rounds_is_refused_for_every_number_alike(announced: str) -> None:
     for name, mechanism in MADE.items():
         found = {a_round(number, announced, to_plain(mechanism))[0] for number in (NUMBERS[0], NUMBERS[-1])}
@@ -135,7 +135,7 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", SCHEMES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_what_passes_makes_a_report_of_the_lowest_and_the_highest_number(name: str, data: st.DataObject) -> None:
@@ -148,7 +148,9 @@ def test_what_passes_makes_a_report_of_the_lowest_and_the_highest_number(name: s
         parameter_check.require(mechanism, name, NANP, public)
     except InvalidParameter:
         return  # before any number was looked at: for all of them alike
-    sizes = {len(mechanism.privatise(item_of(number, name), public, coins)) for number in (LOWEST, HIGHEST)}
+    sizes = {
+        len(mechanism.privatise(SCHEMES[name].items.item(number, NANP), public, coins)) for number in (LOWEST, HIGHEST)
+    }
     assert sizes == {2 + mechanism.body_bytes}
 
 

@@ -1,5 +1,6 @@
 """Which callers count."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,46 @@ def test_a_number_the_owner_called_is_known_before_and_after_it_calls() -> None:
         for call in order:
             candidates.ingest(store, [call], NANP, NOW)
         assert waiting(store) == []
+
+
+DIALLED = [
+    "*67 202 555 0100",
+    "*672025550100",
+    "*31#+12025550100",
+    "#31#202-555-0100",
+    "*31*2025550100#",
+    "*82-1-202-555-0100",
+    "1167 202 555 0100",
+    "10-10-220 1 202 555 0100",
+    "2025550100p123",
+    "555-0100",  # a neighbour
+]
+
+
+@pytest.mark.parametrize("dialled", DIALLED)
+def test_whom_the_owner_called_is_known_however_it_was_dialled(dialled: str) -> None:
+    store = Store.in_memory()
+    candidates.ingest(store, [Call(number, NOW - 50, CallKind.MISSED) for number in NUMBERS[:2]], NANP, NOW)
+    candidates.ingest(store, [Call(dialled, NOW - 90, CallKind.OUTGOING)], NANP, NOW)
+    assert waiting(store) == [NUMBERS[1]]
+    assert candidates.is_known(store, NUMBERS[0])
+    assert not candidates.is_known(store, NUMBERS[1])
+
+
+@pytest.mark.parametrize("dialled", DIALLED)
+def test_contacts_with_codes_or_without_an_area_code_are_not_reported(dialled: str) -> None:
+    store = Store.in_memory()
+    candidates.ingest(store, [Call(number, NOW - 50, CallKind.MISSED) for number in NUMBERS[:2]], NANP, NOW)
+    candidates.add_contacts(store, [dialled], NANP)
+    assert waiting(store) == [NUMBERS[1]]
+
+
+@pytest.mark.parametrize("dialled", ["911", "*69", "+44 20 7946 0958", "0044 20 7946 0958", "*#06#", "#31#"])
+def test_what_reached_nobody_of_the_plan_makes_nobody_known(dialled: str) -> None:
+    store = Store.in_memory()
+    candidates.ingest(store, [Call(dialled, NOW - 90, CallKind.OUTGOING)], NANP, NOW)
+    candidates.ingest(store, [Call(number, NOW - 50, CallKind.MISSED) for number in NUMBERS], NANP, NOW)
+    assert waiting(store) == NUMBERS
 
 
 def test_contacts_are_never_reported_whenever_they_were_added() -> None:

@@ -1,7 +1,6 @@
 """A day with nothing to say looks like any other: the same requests, sizes and times."""
 
 import math
-import time
 from bisect import bisect
 from collections import Counter
 from heapq import heappop, heappush
@@ -19,9 +18,10 @@ from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import schedule
-from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import ANNOUNCING
 
 PHONES = 400
 FALSE_ALARM = 1e-6
@@ -99,7 +99,7 @@ def bytes_on_the_wire(
         send(connection, data)
 
     service.state = "announcing"
-    phone = Phone(Store.open(folder), HttpServer(url, HttpServer(url).enrol().token))
+    phone = Phone(Store.open(folder), HttpTransport(url, HttpTransport(url).enrol().token), clock=lambda: START)
     phone.ingest(calls)
     with monkeypatch.context() as patched:
         patched.setattr(HTTPConnection, "send", counting)
@@ -111,8 +111,8 @@ def bytes_on_the_wire(
 
 
 def test_over_http_both_days_are_equal_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spam = [Call("+12025550143", int(time.time()) - 60, CallKind.MISSED)]
-    service = FakeService(time.time, round=1)
+    spam = [Call("+12025550143", START - 60, CallKind.MISSED)]
+    service = FakeService(lambda: START, round=1)
     with over_http(service) as url:
         quiet = bytes_on_the_wire(service, url, tmp_path / "quiet", [], monkeypatch)
         busy = bytes_on_the_wire(service, url, tmp_path / "busy", spam, monkeypatch)
@@ -136,7 +136,7 @@ def test_moments_are_uniform_over_the_window() -> None:
 
 def info(now: int, length: int = DAY) -> RoundInfo:
     half = START + length // 2
-    return RoundInfo(1, "announcing", START, half, START + length, now, bytes(32), NANP.name, 7, "subspace", 4.0, None)
+    return RoundInfo(1, ANNOUNCING, START, half, START + length, now, bytes(32), NANP.name, 7, "subspace", 4.0, None)
 
 
 @given(st.integers(0, DAY), st.integers(0, 3 * DAY), st.binary(max_size=8))

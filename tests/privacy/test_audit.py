@@ -1,6 +1,6 @@
 """The audit itself: it finds steps exactly, agrees with formulas, catches every mutant, and its black box has power."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import pytest
@@ -11,6 +11,8 @@ from hushcall.audit import mutants, subjects
 from hushcall.audit.blackbox import lower_bound
 from hushcall.audit.enumeration import Broken, Probe, examine, probe_items, steps, worst_ratio
 from hushcall.learn.bucket_setup import open_bucket
+from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
+from hushcall.mechanisms.examples import histogram
 from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting, exact_round_ratio
 from hushcall.privacy.coins import ONE, seeded
@@ -88,8 +90,8 @@ def test_the_black_box_leaves_honest_claims_standing() -> None:
         LocalHashing(2.0),
         LocalHashing(3.0),
         Subspace(2.0, 3),
-        subjects.histogram("extended", 4.4, Accounting.PAPER),
-        subjects.histogram("basic", 4.4, Accounting.EXACT),
+        histogram("extended", 4.4, Accounting.PAPER),
+        histogram("basic", 4.4, Accounting.EXACT),
     ):
         bound = lower_bound(subject, seeded(b"honest"), samples=4000)
         assert bound.consistent, bound
@@ -111,7 +113,11 @@ def test_the_black_box_has_power() -> None:
         assert not bound.consistent, bound
 
 
-@pytest.mark.parametrize("name", [name for name in PROFILES if name != "paper"])
+def slowly(value: object, is_slow: bool) -> object:
+    return pytest.param(value, marks=pytest.mark.slow) if is_slow else value
+
+
+@pytest.mark.parametrize("name", [slowly(name, name == "sensitive-whole") for name in PROFILES if name != "paper"])
 def test_what_a_round_really_hands_out_costs_what_it_says(name: str) -> None:
     """Every profile at the parameters of a bucket of 1000 (a round of 23 188): two-byte values included."""
     profile = PROFILES[name]
@@ -126,13 +132,15 @@ def test_what_a_round_really_hands_out_costs_what_it_says(name: str) -> None:
     assert finding.exact == pytest.approx(profile.epsilon, rel=1e-6)
 
 
-def test_the_papers_profile_costs_what_it_says_with_all_its_channels() -> None:
+@pytest.mark.parametrize("channels", [4, pytest.param(64, marks=pytest.mark.slow)])
+def test_the_papers_profile_costs_what_it_says_with_all_its_channels(channels: int) -> None:
     learner = open_bucket(PROFILES["paper"], NANP, 1000, bytes(32))
-    assert learner is not None
-    items = probe_items(learner.mechanism)[:2]
-    ratio = worst_ratio(Probe(learner.mechanism), items, learner.mechanism.draws())
+    assert isinstance(learner, SuccinctHistogramLearner)
+    assert learner.mechanism.channels == 64
+    mechanism = replace(learner.mechanism, channels=channels)
+    ratio = worst_ratio(Probe(mechanism), probe_items(mechanism)[:2], mechanism.draws())
     assert ratio is not None
-    assert ratio <= exp_below(learner.mechanism.cost)
+    assert ratio <= exp_below(mechanism.cost)
 
 
 @given(st.floats(3.01, 39))

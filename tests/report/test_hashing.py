@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from hushcall.privacy.coins import ONE, seeded
-from hushcall.report.hashing import HASH_BITS, SEED_BYTES, MultiplyShift, derive
+from hushcall.protocol.seeds import SEED_BYTES, derive
+from hushcall.report.hashing import HASH_BITS, MultiplyShift
 
 word = st.integers(0, ONE - 1)
 

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.server.serving import SPAM, START, Clock, Village, everything, settings_for
+from tests.server.serving import SPAM, START, Clock, Village, everything, newest, settings_for
 
 from hushcall.learn import (
     bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
@@ -52,13 +52,13 @@ def played(folder: Path, url: str, die_at: int | None) -> tuple[list[str], str]:
     village = Village(service, clock, seeded(b"phones"), json.loads((folder / "tokens.json").read_text("utf-8")))
     callers = [SPAM] * (PHONES // 2) + ["+13035550100", "+14045550100", "+12025550199"] * (PHONES // 6)
     rounds = service.rounds
-    number = rounds.newest().id if rounds.newest() else rounds.open(START)
-    row = rounds.newest()
+    number = rounds.open(START) if rounds.newest() is None else newest(service).id
+    row = newest(service)
     if row.state == "announcing":
         _batches(village, callers, "announce")
         clock.now = row.collects
-        rounds.decide(number, service.now)
-    if rounds.newest().state == "collecting":
+        rounds.start_collecting(number, service.now)
+    if newest(service).state == "collecting":
         _batches(village, callers, "report")
     clock.now = row.closes
     rounds.advance(service.now)

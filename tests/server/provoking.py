@@ -397,15 +397,15 @@ def a_queue_that_is_full(stage: Stage) -> httpx.Response:
 
     def slowly(intake: Intake, asked: Sequence[Announce | Upload]) -> list[Answer | Problem]:
         entered.set()
-        assert go.wait(20)
+        assert go.wait(120)
         return accept(intake, asked)
 
     stage.patch.setattr(Intake, "accept", slowly)
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(three[0].announce)
-        assert entered.wait(10)  # it is being committed: one more may wait, the third may not
+        assert entered.wait(60)  # it is being committed: one more may wait, the third may not
         others = [pool.submit(phone.announce) for phone in three[1:]]
-        done, waiting = wait(others, timeout=10, return_when=FIRST_COMPLETED)
+        done, waiting = wait(others, timeout=60, return_when=FIRST_COMPLETED)
         go.set()
         assert first.result().status_code == 201
         assert [future.result().status_code for future in waiting] == [201]

@@ -7,6 +7,7 @@ phones report. Nothing here waits.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,13 +18,14 @@ import httpx
 import sqlalchemy as sa
 
 from hushcall.mechanisms import parameters
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
-from hushcall.privacy.coins import ByteSource, os_entropy, seeded
-from hushcall.protocol.items import item_of
-from hushcall.report.hashing import derive
+from hushcall.privacy.coins import ByteSource, seeded
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
+from hushcall.server.db.rows import RoundRow
 from hushcall.server.http.problems import Problem
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.serve import running
@@ -57,6 +59,17 @@ def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Set
         intake={"per_device": 10_000, "linger_ms": 0, **sections.pop("intake", {})},  # type: ignore[arg-type]
         **sections,  # type: ignore[arg-type]
     )
+
+
+def shared_coins(seed: str) -> ByteSource:
+    """Coins that follow from ``seed``, for a service whose threads draw from them: no two draw the same."""
+    coins, lock = seeded(seed.encode()), threading.Lock()
+
+    def draw(count: int) -> bytes:
+        with lock:
+            return coins(count)
+
+    return draw
 
 
 def operator_token(service: Service, *scopes: str) -> str:
@@ -103,12 +116,13 @@ class Handset:
         return self.client.put(f"/v1/rounds/{number}/reports/{ticket}", content=body, headers=bearer(self.token))
 
 
-def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource = os_entropy) -> bytes:
-    """What an honest phone sends about a caller, given the round's document."""
+def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource | None = None) -> bytes:
+    """What an honest phone sends about a caller, given the round's document. Its coins follow from its ticket."""
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
-    public = derive("report", bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
-    return mechanism.privatise(item_of(parsed, current["profile"]["mechanism"], NANP), public, coins)
+    public = report_seed(bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
+    item = SCHEMES[current["profile"]["mechanism"]].items.item(parsed, NANP)
+    return mechanism.privatise(item, public, coins or seeded(public))
 
 
 @dataclass
@@ -129,7 +143,7 @@ class Village:
     def announce(self, callers: Sequence[str]) -> list[Answer | Problem]:
         """Phone i announces the area code of caller i."""
         self.grow(len(callers))
-        number = int(self.service.rounds.newest().id)
+        number = newest(self.service).id
         asked = [
             Announce(token_hash(token), number, NANP.parse(caller).area)
             for token, caller in zip(self.tokens, callers, strict=False)
@@ -138,7 +152,7 @@ class Village:
 
     def report(self, callers: Sequence[str]) -> list[Answer | Problem]:
         """Phone i reports caller i. Announces again first: that gives the same ticket."""
-        row = self.service.rounds.newest()
+        row = newest(self.service)
         tickets = [bytes.fromhex(a.body["ticket"]) for a in self.announce(callers) if isinstance(a, Answer)]
         rows = self.service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id))
         plain = {bucket.bucket: bucket.parameters for bucket in rows if bucket.runs}
@@ -147,7 +161,7 @@ class Village:
             parsed = NANP.parse(caller)
             if parsed.area in plain:
                 mechanism = parameters.from_plain(json.loads(plain[parsed.area]))
-                public = derive("report", bytes(row.seed), ticket)
+                public = report_seed(bytes(row.seed), ticket)
                 body = mechanism.privatise(parsed.suffix, public, self.coins)
                 uploads.append(Upload(token_hash(token), int(row.id), ticket, body))
         return Intake(self.service.store, "village").accept(uploads)
@@ -156,13 +170,13 @@ class Village:
         """Open a round and bring it to a state, with these callers; its number. Time passes as it would."""
         rounds = self.service.rounds
         number = rounds.open(self.service.now)
-        row = rounds.newest()
+        row = newest(self.service)
         if callers:
             self.announce(callers)
         if state == "announcing":
             return number
         self.clock.now = row.collects
-        rounds.decide(number, self.service.now)
+        rounds.start_collecting(number, self.service.now)
         if callers:
             self.report(callers)
         if state == "collecting":
@@ -177,6 +191,13 @@ class Village:
         rounds.publish(number, self.service.now)
         self.clock.now = row.next
         return number
+
+
+def newest(service: Service) -> RoundRow:
+    """The round that phones see: there is one."""
+    row = service.rounds.newest()
+    assert row is not None
+    return row
 
 
 def everything(service: Service) -> dict[str, list[tuple[Any, ...]]]:

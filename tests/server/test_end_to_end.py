@@ -1,4 +1,4 @@
-"""Nine days over real HTTP with the library's own phones, on both databases: from calls to the signed list and back."""
+"""Days over real HTTP with the library's own phones, on both databases: from calls to the signed list and back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.server.serving import Clock, operator_token
 
 from hushcall.lab.live.fleet import Fleet, Operator
 from hushcall.lab.live.live_day import play_day
-from hushcall.lab.live.stream import REGION, Campaign, Stream
+from hushcall.lab.live.stream import Campaign, Stream
 from hushcall.numbers import NANP
 from hushcall.phone.reporting import ledger
 from hushcall.phone.screening.list_sync import ListClient
@@ -24,26 +25,57 @@ from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.logs import LOGGER, JsonLines
 from hushcall.server.serve import running
 
-PHONES, DAYS, WINDOW = 2000, 9, 3
+
+def _campaign(name: str, area: int, line: int, reach: float, first: int = 1, last: int = 1 << 30) -> Campaign:
+    return Campaign(name, NANP.number(area, 5_550_100 + line), reach, first, last)
 
 
-def _number(area: int, line: int) -> Any:
-    return NANP.number(area, 5_550_100 + line)
+@dataclass(frozen=True)
+class Season:
+    """So many phones for so many days: spammers, and three with every right to call, who never get onto the list."""
+
+    phones: int
+    days: int
+    window: int
+    spammers: tuple[Campaign, ...]
+    pharmacy: Campaign
+    clinic: Campaign
+    school: Campaign
+
+    @property
+    def campaigns(self) -> tuple[Campaign, ...]:
+        return (*self.spammers, self.pharmacy, self.clinic, self.school)
 
 
-SPAMMERS = [
-    Campaign("steady", _number(202, 1), 0.06),
-    Campaign("toll-free", _number(800, 2), 0.05),
-    Campaign("late", _number(703, 3), 0.06, first=5),
-    Campaign("early", _number(410, 4), 0.07, last=2),
-    Campaign("moves", _number(571, 5), 0.06, last=4),
-    Campaign("moved", _number(571, 6), 0.06, first=5),
-]
-PHARMACY = Campaign("on the allowlist", _number(301, 7), 0.06, spam=False)
-CLINIC = Campaign("in the allowlist's file", _number(443, 8), 0.06, spam=False)
-SCHOOL = Campaign("appealed on its first day", _number(804, 9), 0.06, spam=False)
-CAMPAIGNS = [*SPAMMERS, PHARMACY, CLINIC, SCHOOL]
-STEADY, TOLL_FREE, LATE, EARLY, MOVES, MOVED = (str(campaign.number) for campaign in SPAMMERS)
+WHOLE = Season(
+    phones=2000,
+    days=9,
+    window=3,
+    spammers=(
+        _campaign("steady", 202, 1, 0.06),
+        _campaign("toll-free", 800, 2, 0.05),
+        _campaign("late", 703, 3, 0.06, first=5),
+        _campaign("early", 410, 4, 0.07, last=2),
+        _campaign("moves", 571, 5, 0.06, last=4),
+        _campaign("moved", 571, 6, 0.06, first=5),
+    ),
+    pharmacy=_campaign("on the allowlist", 301, 7, 0.06),
+    clinic=_campaign("in the allowlist's file", 443, 8, 0.06),
+    school=_campaign("appealed on its first day", 804, 9, 0.06),
+)
+SHORT = Season(
+    phones=300,
+    days=4,
+    window=2,
+    spammers=(
+        _campaign("steady", 202, 1, 0.5),
+        _campaign("late", 703, 3, 0.5, first=3),
+        _campaign("early", 410, 4, 0.5, last=1),
+    ),
+    pharmacy=_campaign("on the allowlist", 301, 7, 0.3),
+    clinic=_campaign("in the allowlist's file", 443, 8, 0.3),
+    school=_campaign("appealed on its first day", 804, 9, 0.4),
+)
 
 
 class _Lines(logging.Handler):
@@ -74,62 +106,65 @@ def log_lines() -> Iterator[list[str]]:
         logger.propagate = propagate
 
 
-@pytest.mark.slow
-def test_nine_days_of_two_thousand_phones(
-    make_service: MakeService, database: str, clock: Clock, tmp_path: Path, log_lines: list[str]
+@pytest.mark.parametrize("season", [SHORT, pytest.param(WHOLE, marks=pytest.mark.slow)], ids=["short", "whole"])
+def test_days_of_many_phones(
+    make_service: MakeService, database: str, clock: Clock, tmp_path: Path, log_lines: list[str], season: Season
 ) -> None:
     allowed = tmp_path / "allowed.txt"
-    allowed.write_text(f"# a clinic\n{CLINIC.number}\n", encoding="utf-8")
+    allowed.write_text(f"# a clinic\n{season.clinic.number}\n", encoding="utf-8")
     service = make_service(
         database,
         server={"access_log": True},
         round={"profile": "balanced", "period": 86_400, "decoders": 0},
-        list={"window": WINDOW, "allow_file": allowed, "exports": ["plain"]},
+        list={"window": season.window, "allow_file": allowed, "exports": ["plain"]},
     )
     token = operator_token(service)
-    stream = Stream(PHONES, CAMPAIGNS)
+    stream = Stream(season.phones, season.campaigns)
     lists: list[dict[str, Any]] = []
     with running(service) as url:
         operator = Operator(url, token)
-        fleet = Fleet(operator, PHONES, clock)
-        operator.ask("POST", "/v1/admin/allowlist", {"number": str(PHARMACY.number), "why": "a pharmacy"})
-        operator.ask("POST", "/v1/admin/appeals", {"number": str(SCHOOL.number), "why": "a school", "who": "its head"})
+        fleet = Fleet(operator, season.phones, clock)
+        operator.ask("POST", "/v1/admin/allowlist", {"number": str(season.pharmacy.number), "why": "a pharmacy"})
+        school = str(season.school.number)
+        operator.ask("POST", "/v1/admin/appeals", {"number": school, "why": "a school", "who": "its head"})
         reader = ListClient(tmp_path / "reader", url)
         (tmp_path / "reader").mkdir()
-        for day in range(1, DAYS + 1):
+        for day in range(1, season.days + 1):
             figures = play_day(operator, fleet, clock, stream.day(day))
             assert figures["state"] == "published"
-            assert figures["announced"] == PHONES
+            assert figures["announced"] == season.phones
             assert figures["refused"] == {}
             _same_as_the_phones_books(fleet, figures)
             synced = reader.sync()
             assert synced.version == day
-            read = Blocklist.from_bytes(reader.load().data)
+            read = Blocklist.from_bytes(reader.load().index.data)
             lists.append({entry.number: entry for entry in read.entries})
-        rotten = operator.ask("GET", f"/v1/admin/numbers/{SCHOOL.number}")
+        rotten = operator.ask("GET", f"/v1/admin/numbers/{school}")
         tokens = [token, *(phone.server._token for phone in fleet.phones[:50])]  # type: ignore[attr-defined]
         fleet.close()
-    seen = [set(numbers) for numbers in lists]
-
-    # Planted spammers get listed, and soon.
-    assert {STEADY, TOLL_FREE, EARLY} <= seen[0] | seen[1]
-    assert LATE in seen[5] | seen[6]
-    assert LATE not in set().union(*seen[:4])
-    assert MOVED in seen[5] | seen[6]
-    # Those who stopped leave when their last sighting is a window old; phones had some more to tell for a while.
-    assert EARLY not in seen[8]
-    assert MOVES in seen[2] | seen[3]
-    assert MOVES not in seen[8] or lists[8][MOVES].last_seen > lists[3][MOVES].last_seen
+    _spammers_come_and_go(season, lists)
+    listed = set[str]().union(*lists)
     # Those with a right to call never appear, although they were found.
-    assert not set().union(*seen) & {str(c.number) for c in (PHARMACY, CLINIC, SCHOOL)}
+    assert not listed & {str(one.number) for one in (season.pharmacy, season.clinic, season.school)}
     assert rotten["seen"], "the school was never found: the appeal had nothing to do"
-    # Nothing else does: at level 0.01 a bucket and day, 12 buckets in 9 days give a stranger with chance about 2/3 …
-    strangers = set().union(*seen) - {str(c.number) for c in CAMPAIGNS}
-    assert len(strangers) <= 5, strangers  # … and six or more of them once in 10^4 runs
-    # Estimates hold what they promise: STEADY's interval is about what phones reported that day.
-    assert lists[0][STEADY].low <= 0.06 * PHONES
+    # Nothing else does; the level lets a stranger in now and then, and these coins do not.
+    assert listed <= {str(one.number) for one in season.campaigns}
+    # Estimates hold what they promise: the interval is about what phones reported that day.
+    steady = season.spammers[0]
+    assert lists[0][str(steady.number)].low <= steady.reach * season.phones
 
-    _nothing_personal(log_lines, tokens)
+    _nothing_personal(season, log_lines, tokens)
+
+
+def _spammers_come_and_go(season: Season, lists: list[dict[str, Any]]) -> None:
+    """Listed within two days of their first, never before, and gone a window after anybody last reported them."""
+    for one in season.spammers:
+        days = [day for day, made in enumerate(lists, 1) if str(one.number) in made]
+        assert days, one.name
+        assert one.first <= days[0] <= one.first + 1, one.name
+        if one.last < season.days:
+            last = lists[days[-1] - 1][str(one.number)].last  # phones had some more to tell for a while
+            assert days[-1] < season.days or last > lists[one.last - 1][str(one.number)].last, one.name
 
 
 def _same_as_the_phones_books(fleet: Fleet, figures: dict[str, Any]) -> None:
@@ -142,16 +177,16 @@ def _same_as_the_phones_books(fleet: Fleet, figures: dict[str, Any]) -> None:
         assert state in ("sent", "skipped")
         spent, sent = spent + len(paid), sent + (state == "sent")
     assert spent == sent == figures["reports"]
-    assert figures["buckets_skipped"] > 100
-    assert figures["buckets_run"] >= len(REGION)
-    assert sent < PHONES
+    assert figures["buckets_skipped"] > 20
+    assert figures["buckets_run"] > 3
+    assert sent < len(fleet.phones)
 
 
-def _nothing_personal(lines: list[str], tokens: list[str]) -> None:
+def _nothing_personal(season: Season, lines: list[str], tokens: list[str]) -> None:
     """No phone number, token or address in any line."""
-    assert len(lines) > 4 * PHONES, "requests were logged"
+    assert len(lines) > 4 * season.phones, "requests were logged"
     everything = "\n".join(lines)
-    for campaign in CAMPAIGNS:
+    for campaign in season.campaigns:
         assert str(campaign.number)[1:] not in everything
         assert str(campaign.number)[2:] not in everything
     assert not re.search(r"\+1[2-9]\d{9}", everything)

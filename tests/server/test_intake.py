@@ -17,8 +17,8 @@ from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 from hushcall.server.http.problems import Problem
+from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.routes import phones
-from hushcall.server.http.routes.phones import RateLimit
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.rounds import round_status
@@ -140,7 +140,7 @@ def at_once(calls: Sequence[Callable[[], list[Answer | Problem]]]) -> list[list[
     together = threading.Barrier(len(calls))
 
     def run(call: Callable[[], list[Answer | Problem]]) -> list[Answer | Problem]:
-        together.wait(20)
+        together.wait(60)
         return call()
 
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -187,7 +187,7 @@ def race(
         return [answer for at in range(0, len(asked), batch) for answer in intake.accept(asked[at : at + batch])]
 
     def move_on() -> list[Answer | Problem]:
-        assert begun.wait(20)
+        assert begun.wait(60)
         step()
         return []
 
@@ -197,7 +197,7 @@ def race(
 def test_announcements_that_race_with_the_decision_are_counted_or_refused(village: Village) -> None:
     village.to("announcing")
     service, asked = village.service, announcements(village, 300)
-    answers = race(service, asked, 10, 3, lambda: service.rounds.decide(1, service.now))
+    answers = race(service, asked, 10, 3, lambda: service.rounds.start_collecting(1, service.now))
     taken = answers.count("201")
     assert 30 <= taken == answers.index("wrong-phase") if "wrong-phase" in answers else taken == 300
     assert set(answers) <= {"201", "wrong-phase"}

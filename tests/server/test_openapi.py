@@ -17,12 +17,13 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall.mechanisms import parameters
+from hushcall.protocol.problems import PROBLEMS, URN
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
 from hushcall.server.http.openapi import SECURITY
-from hushcall.server.http.problems import MEDIA_TYPE, PROBLEMS, URN
+from hushcall.server.http.problems import MEDIA_TYPE
 from hushcall.server.service import Service
 
 EXAMPLES = 10

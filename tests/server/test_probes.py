@@ -13,9 +13,9 @@ from tests.server.conftest import Postgres
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall import __version__
+from hushcall.protocol.problems import URN
 from hushcall.server import metrics
 from hushcall.server.db import schema
-from hushcall.server.http.problems import URN
 from hushcall.server.service import Service
 
 DAY = 86_400

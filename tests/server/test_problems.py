@@ -12,7 +12,8 @@ from tests.server.provoking import CASES, Case
 from tests.server.serving import Clock, serving
 from tests.server.stage import Stage
 
-from hushcall.server.http.problems import MEDIA_TYPE, PROBLEMS, URN, Problem
+from hushcall.protocol.problems import PROBLEMS, URN
+from hushcall.server.http.problems import MEDIA_TYPE, Problem
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.problem}-{case.scene.__name__}")

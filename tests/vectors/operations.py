@@ -7,17 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from hushcall.errors import HushcallError
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP, Number
 from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
-from hushcall.protocol.items import bucket_of, item_of
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.seeds import derive
+from hushcall.protocol.states import COLLECTING
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
-from hushcall.report.hashing import MultiplyShift, derive
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.original_histogram import OriginalHistogram, row_sign
 from hushcall.report.prefix_extending import PrefixExtending
@@ -123,12 +125,12 @@ def parse_report(mechanism: Vector, report: str) -> Vector:
 
 
 def bucket_and_item(number: str, kind: str) -> Vector:
-    parsed = NANP.parse(number)
-    return {"bucket": bucket_of(parsed, kind), "item": str(item_of(parsed, kind, NANP))}
+    parsed, items = NANP.parse(number), SCHEMES[kind].items
+    return {"bucket": items.bucket(parsed), "item": str(items.item(parsed, NANP))}
 
 
 def report_seed(seed: str, ticket: str) -> Vector:
-    asked = RoundInfo(1, "collecting", 0, 1, 2, 1, bytes.fromhex(seed), NANP.name, 7, "subspace", 4.0)
+    asked = RoundInfo(1, COLLECTING, 0, 1, 2, 1, bytes.fromhex(seed), NANP.name, 7, "subspace", 4.0)
     return {"public": asked.public_for(ticket).hex()}
 
 

@@ -23,8 +23,8 @@ from itertools import pairwise
 
 from hushcall.privacy.coins import ONE, WORD_BYTES, seeded, words
 from hushcall.privacy.exact import exp_below, log
+from hushcall.protocol.seeds import derive
 from hushcall.protocol.wire import HEADER_BYTES, VERSION
-from hushcall.report.hashing import derive
 from hushcall.report.mechanism import Draw, Mechanism
 
 Law = dict[bytes, int]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from hushcall.audit.enumeration import Finding, examine
-from hushcall.audit.subjects import EPSILON_OLH, histogram
+from hushcall.mechanisms.examples import EPSILON_OLH, histogram
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read
 from hushcall.protocol.wire import HEADER_BYTES, pack_channel, pack_value, seal

@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hushcall.errors import InvalidParameter
-from hushcall.profiles import (
-    DEFAULT,
-    HISTOGRAMS,
-    MECHANISMS,
-    PROFILES,
-    RIVALS,
-    TAU,
-    Profile,
-    profile_named,
-)
+from hushcall.mechanisms.scheme import Family
+from hushcall.mechanisms.schemes import SCHEMES, scheme_named
+from hushcall.profiles import DEFAULT, PROFILES, TAU, Profile, profile_named
 
 PROFILE_HELP = f"A named set of parameters: {', '.join(PROFILES)}."
-MECHANISM_HELP = f"Instead of the profile's: {', '.join(MECHANISMS)}."
+MECHANISM_HELP = f"Instead of the profile's: {', '.join(SCHEMES)}."
 
 
 def chosen_profile(
@@ -34,20 +27,20 @@ def chosen_profile(
     """
     base = profile_named(profile) if profile else DEFAULT
     if mechanism is not None:
-        if mechanism not in MECHANISMS:
-            raise InvalidParameter("mechanism", f"be one of {', '.join(MECHANISMS)}", mechanism)
-        histogram = mechanism in (*HISTOGRAMS, "sh-original", *RIVALS)
-        if profile is None and mechanism not in RIVALS and histogram:
+        family = scheme_named(mechanism).family
+        if profile is None and family is Family.HISTOGRAM:
             base = PROFILES["paper"]
-        base = replace(base, name=mechanism, reason="as given", mechanism=mechanism, tau=TAU if histogram else base.tau)
-    if list_size is not None and base.mechanism not in HISTOGRAMS:
-        raise InvalidParameter("list_size", f"go with one of {', '.join(HISTOGRAMS)}", base.mechanism)
+        tau_of_its_own = base.tau if family is Family.OURS else TAU
+        base = replace(base, name=mechanism, reason="as given", mechanism=mechanism, tau=tau_of_its_own)
+    if list_size is not None and not base.scheme.counts_apart:
+        able = ", ".join(row.name for row in SCHEMES.values() if row.counts_apart)
+        raise InvalidParameter("list_size", f"go with one of {able}", base.mechanism)
     changes = {"epsilon": epsilon, "tau": tau, "level": level, "list_size": list_size}
     return replace(base, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
 
 
 def budget_in_words(profile: Profile) -> str:
-    """What the budget is made of."""
-    if profile.mechanism in HISTOGRAMS:
+    """What the budget is made of: the histograms split theirs between finding and counting."""
+    if profile.scheme.counts_apart:
         return f"ε = {profile.epsilon:g} ({float(profile.epsilon_hh):g} to find, {profile.epsilon_olh:g} to count)"
     return f"ε = {profile.epsilon:g}"

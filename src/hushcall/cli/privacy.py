@@ -74,11 +74,11 @@ def _planned(profile: str | None) -> dict[str, Any]:
 
 
 def _asked(server: str) -> dict[str, Any]:
-    from hushcall.phone.reporting.transport import HttpServer
-    from hushcall.protocol.items import UNBUCKETED
+    from hushcall.mechanisms.schemes import sends_area_code
+    from hushcall.phone.reporting.transport import HttpTransport
 
-    info = HttpServer(server).current_round()
-    bucketed = info.mechanism not in UNBUCKETED
+    info = HttpTransport(server).current_round()
+    bucketed = sends_area_code(info.mechanism)
     return {"name": server, "epsilon": info.epsilon, "bucketed": bucketed, "horizon": max(7, info.window)}
 
 

@@ -51,7 +51,7 @@ class Change:
 
     @property
     def rating(self) -> str:
-        """PhoneBlock's kind of call."""
+        """PhoneBlock's kind of call: we know none, so listed or not is all it tells."""
         return rating(self.votes)
 
 

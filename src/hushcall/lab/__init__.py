@@ -1,1 +1,4 @@
-"""Experiments: simulated days, figures. Needs the ``lab`` extra; nothing else in hushcall imports this."""
+"""Where claims are measured: data, studies, proofs, benchmarks and the demo. Needs the ``lab`` extra.
+
+Only the commands of ``cli/lab`` import this, and only when they run.
+"""

@@ -47,7 +47,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def tidy(axes: Axes) -> None:
-    """No box, a faint grid."""
+    """No box, a faint grid: what is left is the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, alpha=0.25)
 

@@ -1,6 +1,6 @@
 """The server's half of every mechanism: reports come in, heavy hitters leave. Needs the ``server`` extra.
 
-Read in this order: ``gate`` (which buckets run), ``learner`` (what all mechanisms share), one mechanism, ``decide``
+Read in this order: ``gate`` (which buckets run), ``learner`` (what all mechanisms share), one mechanism, ``decision``
 (which candidates are listed, and how sure we are), ``theory`` (what to expect).
 """
 

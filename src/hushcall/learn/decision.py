@@ -89,6 +89,10 @@ class Support:
         checks.probability("level", level)
         return _threshold(self.reports, self.q, level / hypotheses)
 
+    def needed(self, tau: float) -> int:
+        """The smallest C whose estimate is above τ."""
+        return max(math.floor(self.reports * self.q + tau * (self.p - self.q)) + 1, 0)
+
     def power(self, holders: int, threshold: int) -> float:
         """The chance that a number with that many holders reaches the threshold."""
         return self.tail(threshold, holders)
@@ -164,6 +168,10 @@ class Rule:
         """
         deepest = _DEEPEST if self.control is Control.FALSE_DISCOVERY else 1
         return min(self.level, self.level * deepest / self.hypotheses)
+
+    def least(self, law: Support) -> int:
+        """The smallest C that is listed: significant among all hypotheses (family-wise), and estimated above τ."""
+        return max(law.threshold(self.level, self.hypotheses), law.needed(self.tau))
 
     def select(self, p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which of the candidates are significant, given the p-values of *all* that pass :attr:`loosest`."""

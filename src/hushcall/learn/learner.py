@@ -1,21 +1,33 @@
-"""What every mechanism's server half is: tally reports, merge tallies, find heavy hitters."""
+"""What every mechanism's server half is: open a bucket, tally reports, merge tallies, find heavy hitters.
+
+A half is a module, named by the mechanism's row in the scheme table. It offers what :class:`ServerHalf` lists, and
+its learners what :class:`Learner` lists; callers ask for nothing else, and never for a class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter, InvalidReport
 from hushcall.learn.decision import HeavyHitter
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import Profile
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, VERSION
-from hushcall.report.hashing import SEED_BYTES
 from hushcall.report.mechanism import Mechanism
 
 Reported: TypeAlias = tuple[bytes, bytes]
 """(the report's 32-byte public seed, the report)"""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told (how much is done, of how much) while something takes long."""
+
+
+def quiet(done: int, total: int) -> None:
+    """Nobody watches."""
 
 
 class Tally(Protocol):
@@ -49,14 +61,69 @@ class Learner(Protocol[T]):
     def tally(self, reports: Iterable[Reported]) -> T:
         """Sum up reports. A malformed one raises the parser's own error: intake has refused it before."""
 
+    def compact(self, tally: T, users: int) -> T:
+        """The form in which the tallies of so many phones are best added up; often the tally itself."""
+
     def from_bytes(self, data: bytes) -> T:
-        """A tally back from its bytes."""
+        """A tally back from its bytes, in whichever form it was."""
 
     def estimate(self, tally: T, items: Sequence[int]) -> NDArray[np.float64]:
         """f̂ of each item, unbiased: how many phones hold it."""
 
-    def find(self, tally: T, tau: float) -> list[HeavyHitter]:
+    def find(self, tally: T, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The heavy hitters that this mechanism would list, largest first."""
+
+    def find_part(self, tally: T, tau: float, part: int, parts: int) -> list[HeavyHitter]:
+        """Those in one of so many parts of the domain: all parts together give what :meth:`find` gives."""
+
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """The probability that a number is listed, as a function of its holders among ``users`` reports."""
+
+    def wrong(self, users: int, tau: float) -> float | None:
+        """How many numbers that nobody holds a round lists, in expectation, at most; None: no such bound is known."""
+
+    @property
+    def setting(self) -> str:
+        """What was chosen for this bucket's size, in a few letters."""
+
+
+class InOnePart(Generic[T]):
+    """The usual answers of a learner: one form of a tally, one part, and no bound on wrong listings."""
+
+    def compact(self, tally: T, users: int) -> T:
+        """The tally itself."""
+        return tally
+
+    def find(self, tally: T, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
+        """What the mechanism would list."""
+        raise NotImplementedError
+
+    def find_part(self, tally: T, tau: float, part: int, parts: int) -> list[HeavyHitter]:
+        """Everything in the first part."""
+        if parts != 1:
+            raise InvalidParameter("parts", "be 1 for this mechanism", parts)
+        return self.find(tally, tau) if part == 0 else []
+
+    def wrong(self, users: int, tau: float) -> float | None:
+        """Unknown."""
+        return None
+
+
+class ServerHalf(Protocol):
+    """The module of one mechanism's server half."""
+
+    def open_bucket(
+        self, profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
+    ) -> Learner[Any] | None:
+        """The learner of a bucket of ``users`` phones, one of ``buckets`` decided together; None: not worth running."""
+
+    def resume(self, profile: Profile, plan: NumberingPlan, mechanism: Any, buckets: int) -> Learner[Any]:
+        """The learner of a bucket that was opened before, from the mechanism that its phones were given."""
+
+
+def valid_suffixes(plan: NumberingPlan) -> range:
+    """The items that exist where an item is a suffix."""
+    return range(plan.first_suffix, plan.suffixes)
 
 
 def matrix(mechanism: Any, reports: Sequence[bytes]) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""The server, before anyone spends a budget: bucket sizes come in, which buckets run leaves.
+"""What a histogram needs before it shows anything: how many phones show every bit, how many channels keep them apart.
 
 U_{l,n} is the probability that n balls thrown at l bins fill every bin (Ucci et al., the distribution of non-empty
 cells with b = l): the chance that n phones holding the same number between them show every bit of it, noise left aside.
@@ -99,10 +99,3 @@ def channels_for(users: int, tau: int, rounds: int = 2, risk: float = 0.05) -> i
     while pairs and pairs >= risk * channels**rounds:
         channels *= 2
     return channels
-
-
-def worth_running(users: int, tau: int) -> bool:
-    """Whether a histogram's bucket should spend its budget: only where more than τ phones report."""
-    checks.whole("users", users, 0)
-    checks.whole("tau", tau, 0)
-    return users > tau

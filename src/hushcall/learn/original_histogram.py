@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,9 +14,13 @@ from hushcall.learn import tally_codec as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
 from hushcall.learn.compiled import kernel
 from hushcall.learn.decision import HeavyHitter, Support, judge
-from hushcall.learn.learner import Reported, matrix, refuse
+from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse
 from hushcall.learn.local_hashing import same_maker
+from hushcall.learn.succinct_histogram import channels
+from hushcall.learn.theory import reconstruction_probability
+from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ONE
+from hushcall.profiles import Profile
 from hushcall.report.original_histogram import ROW_BYTES, OriginalHistogram, row_hash
 
 
@@ -41,11 +45,12 @@ class OriginalTally:
 
 
 @dataclass(frozen=True)
-class OriginalHistogramLearner:
+class OriginalHistogramLearner(InOnePart[OriginalTally]):
     """The baseline's server. ``domain`` holds the items that exist."""
 
     mechanism: OriginalHistogram
     domain: range
+    list_size = 0  # hard decoding only
 
     @cached_property
     def made_by(self) -> bytes:
@@ -95,10 +100,53 @@ class OriginalHistogramLearner:
         """Γ before filtering."""
         return decode_hard(tally.sums, self.mechanism.code, self.mechanism.item_bits, self.domain)
 
-    def find(self, tally: OriginalTally, tau: float) -> list[HeavyHitter]:
+    def find(self, tally: OriginalTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The candidates whose estimate is above τ (or η·n, for the original's own threshold)."""
         items = self.candidates(tally)
         return judge(self.law(tally.count), items, self.agreements(tally, items), tau)
+
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """Spelled out in one of T rounds, and counted above τ."""
+        chosen, law = self.mechanism, self.law(users)
+
+        def found(holders: int) -> float:
+            once = reconstruction_probability(chosen.randomiser, users, holders, chosen.code, chosen.item_bits)
+            return (1 - (1 - once) ** chosen.rounds) * law.power(holders, law.needed(tau))
+
+        return found
+
+    @property
+    def setting(self) -> str:
+        """T and K."""
+        return f"T={self.mechanism.rounds} K={self.mechanism.channels}"
+
+
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> OriginalHistogramLearner:
+    """The learner of a whole round; it has no gate."""
+    mechanism = OriginalHistogram(profile.epsilon, profile.repetitions, channels(profile, users), seed)
+    return OriginalHistogramLearner(mechanism, whole_numbers(plan))
+
+
+def resume(
+    profile: Profile,
+    plan: NumberingPlan,
+    mechanism: OriginalHistogram,
+    buckets: int,
+) -> OriginalHistogramLearner:
+    """With the parameters that the phones were given."""
+    return OriginalHistogramLearner(mechanism, whole_numbers(plan))
+
+
+def whole_numbers(plan: NumberingPlan) -> range:
+    """From the lowest to the highest ten digits that can be dialled."""
+    lowest, highest = plan.area_codes[0], plan.area_codes[-1]
+    return range(lowest * plan.suffixes + plan.first_suffix, (highest + 1) * plan.suffixes)
 
 
 @kernel(parallel=True)

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from hushcall.learn import occupancy, subspace_tuning, theory
+from hushcall.learn import occupancy
 from hushcall.learn.bucket_setup import open_bucket
-from hushcall.learn.comparators.outlook import rival_chance
-from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
-from hushcall.learn.comparators.rappor import RapporLearner
-from hushcall.learn.comparators.tree_histogram import TreeHistogramLearner
-from hushcall.learn.learner import Learner
-from hushcall.learn.original_histogram import OriginalHistogramLearner
-from hushcall.learn.subspace import SubspaceLearner
-from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
-from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.gate import POWER
 from hushcall.numbers import NANP, NumberingPlan
 from hushcall.profiles import Profile
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.mechanism import report_bytes
-
-POWER = subspace_tuning.POWER
 
 
 @dataclass(frozen=True)
@@ -49,41 +38,19 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
         return Outlook(
             profile.mechanism, profile.epsilon, users, False, "", None, least, None, 0.0, profile.in_the_clear
         )
-    chance = chance_found(profile, learner, users)
+    chance = learner.chance(users, profile.tau)
     return Outlook(
         profile.mechanism,
         profile.epsilon,
         users,
         True,
-        _parameters(learner),
+        learner.setting,
         report_bytes(learner.mechanism),
         least,
         smallest_found(chance, users),
         chance(min(spam, users)),
         profile.in_the_clear,
     )
-
-
-def chance_found(profile: Profile, learner: Learner[Any], users: int) -> Callable[[int], float]:
-    """The probability that a number is listed, as a function of its holders among ``users`` reports."""
-    if isinstance(learner, SubspaceLearner | WholeNumberLearner):
-        law, rule = learner.law(users), learner.rule(profile.tau)
-        needed = max(law.threshold(rule.level, rule.hypotheses), theory.needed_support(law, profile.tau))
-        return lambda holders: law.power(holders, needed)
-    if isinstance(learner, OriginalHistogramLearner):
-        chosen, law = learner.mechanism, learner.law(users)
-        needed = theory.needed_support(law, profile.tau)
-
-        def original(holders: int) -> float:
-            once = theory.reconstruction_probability(chosen.randomiser, users, holders, chosen.code, chosen.item_bits)
-            return (1 - (1 - once) ** chosen.rounds) * law.power(holders, needed)
-
-        return original
-    if isinstance(learner, PrefixExtendingLearner | TreeHistogramLearner | RapporLearner):
-        return rival_chance(learner, users, profile.tau)
-    assert isinstance(learner, SuccinctHistogramLearner)  # noqa: S101  (open_bucket makes no others)
-    histogram = learner.mechanism
-    return lambda holders: theory.found_probability(histogram, users, holders, profile.tau)
 
 
 def smallest_found(chance: Callable[[int], float], users: int, power: float = POWER) -> int | None:
@@ -116,15 +83,6 @@ def smallest_bucket(profile: Profile, buckets: int = 1, plan: NumberingPlan = NA
         middle = (low + high) // 2
         low, high = (low, middle) if runs(middle) else (middle + 1, high)
     return low
-
-
-def _parameters(learner: Learner[Any]) -> str:
-    chosen: Any = learner.mechanism
-    if isinstance(learner, SubspaceLearner | WholeNumberLearner):
-        return f"b={chosen.bits}"
-    if profile_groups := getattr(chosen, "groups", 0):
-        return f"{profile_groups} groups" if profile_groups > 1 else "needs a list"
-    return f"T={chosen.rounds} K={chosen.channels}"
 
 
 def gate_probability(users: int) -> float:

@@ -10,9 +10,10 @@ keeps one integer per number: what shards of a large round add up. Either decode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,16 @@ from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.decision import HeavyHitter, Rule, Support
-from hushcall.learn.learner import Reported, matrix, refuse
+from hushcall.learn.gate import all_of_them_found
+from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, valid_suffixes
 from hushcall.learn.local_hashing import read_values, same_maker
-from hushcall.learn.theory import needed_support
-from hushcall.privacy.coins import ONE
+from hushcall.learn.subspace_tuning import bits_for, law_of
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import Profile
 from hushcall.report.subspace import Subspace
+
+DENSE_FROM = 1_000_000
+"""Buckets with more users are tallied into one integer per number: 64 MB, however many reports there are."""
 
 
 @dataclass(frozen=True)
@@ -75,36 +81,83 @@ class DenseTally:
         return files.pack(self.made_by, {"cells": self.cells, "count": count})
 
 
-@dataclass(frozen=True)
-class SubspaceLearner:
-    """The decoder of one bucket. ``buckets`` is how many are decided together: the error level covers all of them."""
+AnyTally: TypeAlias = SparseTally | DenseTally
+
+
+class EveryNumberTested:
+    """What both modes share: one law and one rule, and with them the chance of a find and of a wrong listing."""
 
     mechanism: Subspace
-    domain: range
-    level: float = 1e-3
-    buckets: int = 1
+    level: float
 
-    def __post_init__(self) -> None:
-        checks.whole("item_bits", self.mechanism.item_bits, 1, 28)
-        checks.whole("buckets", self.buckets, 1)
+    @property
+    def hypotheses(self) -> int:
+        """How many numbers are tested together: the error level covers all of them."""
+        raise NotImplementedError
 
     @cached_property
     def made_by(self) -> bytes:
         """Names the parameters."""
         return files.fingerprint(self.mechanism)
 
+    @property
+    def setting(self) -> str:
+        """B."""
+        return f"b={self.mechanism.bits}"
+
     def rule(self, tau: float) -> Rule:
-        """Family-wise over every number of every bucket."""
-        return Rule(tau, self.level, len(self.domain) * self.buckets)
+        """Family-wise over every number that is tested."""
+        return Rule(tau, self.level, self.hypotheses)
+
+    def law(self, reports: int) -> Support:
+        """P and q of the support."""
+        return law_of(self.mechanism, reports)
 
     def tally(self, reports: Iterable[Reported]) -> SparseTally:
         """Collect the reports."""
         return collect(self.mechanism, self.made_by, reports)
 
-    def from_bytes(self, data: bytes) -> SparseTally:
-        """Read a sparse tally back."""
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """The exact chance that enough reports support a number."""
+        law = self.law(users)
+        needed = self.rule(tau).least(law)
+        return lambda holders: law.power(holders, needed)
+
+    def wrong(self, users: int, tau: float) -> float:
+        """The chance that noise reaches the threshold, times all the numbers it could happen to."""
+        law, rule = self.law(users), self.rule(tau)
+        return law.p_value(rule.least(law)) * rule.hypotheses
+
+
+@dataclass(frozen=True)
+class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
+    """The decoder of one bucket. ``buckets`` is how many are decided together: the error level covers all of them."""
+
+    mechanism: Subspace
+    domain: range
+    level: float = 1e-3
+    buckets: int = 1
+    areas = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("item_bits", self.mechanism.item_bits, 1, 28)
+        checks.whole("buckets", self.buckets, 1)
+
+    @property
+    def hypotheses(self) -> int:
+        """Every number of every bucket."""
+        return len(self.domain) * self.buckets
+
+    def compact(self, tally: AnyTally, users: int) -> AnyTally:
+        """The dense form for large buckets: its size does not grow with them."""
+        return self.dense(tally) if users > DENSE_FROM and isinstance(tally, SparseTally) else tally
+
+    def from_bytes(self, data: bytes) -> AnyTally:
+        """Read a tally back, sparse or dense."""
         arrays = files.unpack(self.made_by, data)
-        return SparseTally(self.made_by, arrays["rows"].astype(np.uint64), arrays["values"].astype(np.uint32))
+        if "cells" in arrays:
+            return DenseTally(self.made_by, arrays["cells"].astype(np.int32), int(arrays["count"][0]))
+        return sparse(self.made_by, arrays)
 
     def dense(self, tally: SparseTally) -> DenseTally:
         """The dense form. Its kind depends on b alone, so that all shards of a round agree."""
@@ -113,20 +166,11 @@ class SubspaceLearner:
         add(cells, tally.rows.astype(np.uint32), tally.values)
         return DenseTally(self.made_by, cells, tally.count)
 
-    def any_from_bytes(self, data: bytes) -> SparseTally | DenseTally:
-        """Read back whichever form was stored."""
-        return self.dense_from_bytes(data) if "cells" in files.unpack(self.made_by, data) else self.from_bytes(data)
-
-    def dense_from_bytes(self, data: bytes) -> DenseTally:
-        """Read a dense tally back."""
-        arrays = files.unpack(self.made_by, data)
-        return DenseTally(self.made_by, arrays["cells"].astype(np.int32), int(arrays["count"][0]))
-
     @property
     def _counts_directly(self) -> bool:
         return 2 * self.mechanism.bits > self.mechanism.item_bits
 
-    def support(self, tally: SparseTally | DenseTally) -> NDArray[np.int32]:
+    def support(self, tally: AnyTally) -> NDArray[np.int32]:
         """C(x) of all 2^item_bits numbers."""
         if isinstance(tally, SparseTally):
             return walsh.support(tally.rows.astype(np.uint32), tally.values, self.mechanism.item_bits)
@@ -137,11 +181,7 @@ class SubspaceLearner:
         counts >>= self.mechanism.bits
         return counts
 
-    def law(self, reports: int) -> Support:
-        """P and q of the support."""
-        return law_of(self.mechanism, reports)
-
-    def estimate(self, tally: SparseTally | DenseTally, items: Sequence[int]) -> NDArray[np.float64]:
+    def estimate(self, tally: AnyTally, items: Sequence[int]) -> NDArray[np.float64]:
         """f̂ = (C − n/g)/(p − 1/g)."""
         if isinstance(tally, SparseTally):
             counts = few_supports(tally, items)
@@ -149,17 +189,16 @@ class SubspaceLearner:
             counts = self.support(tally)[np.asarray(items, dtype=np.int64)].astype(np.int64)
         return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
 
-    def find(self, tally: SparseTally | DenseTally, tau: float = 0.0) -> list[HeavyHitter]:
+    def find(self, tally: AnyTally, tau: float = 0.0, progress: Progress = quiet) -> list[HeavyHitter]:
         """Every number of the domain that is significant and above τ, largest first."""
         if tally.count == 0:
             return []
         rule, law = self.rule(tau), self.law(tally.count)
-        least = max(law.threshold(rule.level, rule.hypotheses), needed_support(law, tau))
         counts = self.support(tally)
-        items = walsh.at_least(counts, least, self.domain.start, self.domain.stop)
+        items = walsh.at_least(counts, rule.least(law), self.domain.start, self.domain.stop)
         return rule.decide(law.hitter(int(item), int(counts[item])) for item in items)
 
-    def candidates(self, tally: SparseTally | DenseTally, p_value: float) -> list[HeavyHitter]:
+    def candidates(self, tally: AnyTally, p_value: float) -> list[HeavyHitter]:
         """Every number whose p-value is at most that: what a decision over many buckets starts from."""
         law = self.law(tally.count)
         counts = self.support(tally)
@@ -167,9 +206,23 @@ class SubspaceLearner:
         return [law.hitter(int(item), int(counts[item])) for item in items]
 
 
-def law_of(mechanism: Subspace, reports: int) -> Support:
-    """Holders support their number with the odds of the truth, others with exactly 2^−b."""
-    return Support(reports, mechanism.response.keep / ONE, 1 / mechanism.size)
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> SubspaceLearner | None:
+    """With the b that finds the smallest numbers; None where not even a number that all phones hold would be found."""
+    domain = valid_suffixes(plan)
+    bits = bits_for(users, profile.epsilon, len(domain) * buckets, profile.level, profile.tau)
+    learner = SubspaceLearner(Subspace(profile.epsilon, bits), domain, profile.level, buckets)
+    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
+
+
+def resume(profile: Profile, plan: NumberingPlan, mechanism: Subspace, buckets: int) -> SubspaceLearner:
+    """With the b that the phones were given."""
+    return SubspaceLearner(mechanism, valid_suffixes(plan), profile.level, buckets)
 
 
 def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) -> SparseTally:
@@ -182,6 +235,11 @@ def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) ->
         len(pairs), mechanism.bits
     )
     return SparseTally(made_by, rows, values)
+
+
+def sparse(made_by: bytes, arrays: Mapping[str, NDArray[np.generic]]) -> SparseTally:
+    """A sparse tally from the arrays of its file."""
+    return SparseTally(made_by, arrays["rows"].astype(np.uint64), arrays["values"].astype(np.uint32))
 
 
 def few_supports(tally: SparseTally, items: Sequence[int]) -> NDArray[np.int64]:

@@ -11,11 +11,15 @@ import math
 from functools import lru_cache
 
 from hushcall import checks
-from hushcall.learn.subspace import law_of
-from hushcall.learn.theory import needed_support
+from hushcall.learn.decision import Support
+from hushcall.learn.gate import POWER
+from hushcall.privacy.coins import ONE
 from hushcall.report.subspace import MOST_BITS, Subspace
 
-POWER = 0.9
+
+def law_of(mechanism: Subspace, reports: int) -> Support:
+    """Holders support their number with the odds of the truth, others with exactly 2^−b."""
+    return Support(reports, mechanism.response.keep / ONE, 1 / mechanism.size)
 
 
 def detectable(
@@ -90,12 +94,3 @@ def _table_size(users: int) -> int:
     """The next size up in steps of 10 %."""
     checks.whole("users", users, 1)
     return max(math.ceil(1.1 ** math.ceil(math.log(users) / math.log(1.1) - 1e-9)), users)
-
-
-def worth_running(users: int, mechanism: Subspace, hypotheses: int, level: float, tau: float) -> bool:
-    """The gate: whether a number that *all* these phones report would be listed with 90 % power.
-
-    Where it would not, nothing else would be either, and nobody should spend a budget.
-    """
-    law = law_of(mechanism, users)
-    return law.power(users, max(law.threshold(level, hypotheses), needed_support(law, tau))) >= POWER

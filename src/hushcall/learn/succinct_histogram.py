@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushcall.learn import occupancy, theory
 from hushcall.learn import tally_codec as files
 from hushcall.learn.channels import bad_symbols, channel_sums, decode_hard
-from hushcall.learn.decision import HeavyHitter
-from hushcall.learn.learner import Reported, matrix, refuse, seeds
+from hushcall.learn.decision import HeavyHitter, Support
+from hushcall.learn.gate import more_than_tau
+from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, seeds, valid_suffixes
 from hushcall.learn.list_decoding import decode_list
 from hushcall.learn.local_hashing import HashTally, LocalHashingLearner, read_values, same_maker
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import Profile
 from hushcall.report.succinct_histogram import SuccinctHistogram
 
 
@@ -42,7 +46,7 @@ class HistogramTally:
 
 
 @dataclass(frozen=True)
-class SuccinctHistogramLearner:
+class SuccinctHistogramLearner(InOnePart[HistogramTally]):
     """The modified protocol's server for one bucket. ``domain`` holds the suffixes that exist."""
 
     mechanism: SuccinctHistogram
@@ -76,6 +80,10 @@ class SuccinctHistogramLearner:
         oracle = HashTally(self.oracle.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
         return HistogramTally(self.made_by, arrays["sums"].astype(np.int32), oracle)
 
+    def law(self, reports: int) -> Support:
+        """OLH's: it judges the candidates."""
+        return self.oracle.law(reports)
+
     def estimate(self, tally: HistogramTally, items: Sequence[int]) -> NDArray[np.float64]:
         """OLH's estimate."""
         return self.oracle.estimate(tally.oracle, items)
@@ -87,6 +95,57 @@ class SuccinctHistogramLearner:
             return decode_hard(tally.sums, chosen.code, chosen.item_bits, self.domain)
         return decode_list(tally.sums, chosen.hashes, chosen.code, chosen.item_bits, self.domain, self.list_size)
 
-    def find(self, tally: HistogramTally, tau: float) -> list[HeavyHitter]:
+    def find(self, tally: HistogramTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The candidates whose OLH estimate is above τ (the paper uses τ, since η is far below it)."""
         return self.oracle.judge(tally.oracle, self.candidates(tally), tau)
+
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """Spelled out in one of T rounds, and counted above τ."""
+        return lambda holders: theory.found_probability(self.mechanism, users, holders, tau)
+
+    @property
+    def setting(self) -> str:
+        """T and K."""
+        return f"T={self.mechanism.rounds} K={self.mechanism.channels}"
+
+
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> SuccinctHistogramLearner | None:
+    """With K from the size of the bucket, and the tuned odds too; None where no more than τ phones report."""
+    if not more_than_tau(users, profile.tau):
+        return None
+    kind, tau = profile.mechanism.removeprefix("sh-"), max(profile.tau, 1)
+    mechanism = SuccinctHistogram.with_budget(
+        kind,
+        profile.epsilon_hh,
+        profile.epsilon_olh,
+        rounds=profile.repetitions,
+        channels=channels(profile, users),
+        seed=seed,
+        accounting=profile.accounting,
+        keep=theory.best_keep(profile.epsilon_hh / profile.repetitions, users, tau) if kind == "tuned" else None,
+    )
+    return SuccinctHistogramLearner(mechanism, valid_suffixes(plan), profile.list_size)
+
+
+def resume(
+    profile: Profile,
+    plan: NumberingPlan,
+    mechanism: SuccinctHistogram,
+    buckets: int,
+) -> SuccinctHistogramLearner:
+    """With the parameters that the phones were given."""
+    return SuccinctHistogramLearner(mechanism, valid_suffixes(plan), profile.list_size)
+
+
+def channels(profile: Profile, users: int) -> int:
+    """K beyond the collision rule costs bytes, no privacy, and keeps other callers out of a heavy hitter's channel.
+
+    For 150 of 300 holders at ε_HH = 8.8 the rule's K = 8 finds 62 %, K = 64 finds 71 %, and more channels add nothing.
+    """
+    return max(occupancy.channels_for(users, max(profile.tau, 1), profile.repetitions), profile.least_channels)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall import checks
-from hushcall.learn.decision import Support
 from hushcall.learn.local_hashing import law_of
 from hushcall.privacy.coins import ONE
 from hushcall.privacy.exact import ceil_divide, epsilon_value, exp_below
@@ -108,9 +107,4 @@ def found_probability(mechanism: SuccinctHistogram, users: int, holders: int, ta
     once = reconstruction_probability(mechanism.randomiser, users, holders, mechanism.code, mechanism.item_bits)
     spelled = 1 - (1 - once) ** mechanism.rounds
     law = law_of(mechanism.oracle, users)
-    return spelled * law.power(holders, needed_support(law, tau))
-
-
-def needed_support(law: Support, tau: float) -> int:
-    """The smallest C whose estimate is above τ."""
-    return max(math.floor(law.reports * law.q + tau * (law.p - law.q)) + 1, 0)
+    return spelled * law.power(holders, law.needed(tau))

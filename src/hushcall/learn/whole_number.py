@@ -8,19 +8,22 @@ nothing is in the clear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
-from hushcall.learn.decision import HeavyHitter, Rule, Support, above
-from hushcall.learn.learner import Reported
-from hushcall.learn.subspace import SparseTally, collect, few_supports, law_of
-from hushcall.learn.theory import needed_support
+from hushcall.learn.decision import HeavyHitter, above
+from hushcall.learn.gate import all_of_them_found
+from hushcall.learn.learner import Progress, quiet, valid_suffixes
+from hushcall.learn.subspace import EveryNumberTested, SparseTally, few_supports, sparse
+from hushcall.learn.subspace_tuning import bits_for
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import Profile
 from hushcall.report.subspace import WholeNumber
 
 SUFFIX_BITS = 24
@@ -28,7 +31,7 @@ _LOW = np.uint64((1 << SUFFIX_BITS) - 1)
 
 
 @dataclass(frozen=True)
-class WholeNumberLearner:
+class WholeNumberLearner(EveryNumberTested):
     """The decoder of a whole round. ``domain`` holds the valid suffixes, ``areas`` how many area codes the plan has."""
 
     mechanism: WholeNumber
@@ -36,27 +39,18 @@ class WholeNumberLearner:
     areas: int
     level: float = 1e-3
 
-    @cached_property
-    def made_by(self) -> bytes:
-        """Names the parameters."""
-        return files.fingerprint(self.mechanism)
+    @property
+    def hypotheses(self) -> int:
+        """Every number of the plan. The noise is that of all reports, not of one bucket's: the price of this mode."""
+        return len(self.domain) * self.areas
 
-    def rule(self, tau: float) -> Rule:
-        """Family-wise over every number of the plan."""
-        return Rule(tau, self.level, len(self.domain) * self.areas)
-
-    def tally(self, reports: Iterable[Reported]) -> SparseTally:
-        """Collect the reports."""
-        return collect(self.mechanism, self.made_by, reports)
+    def compact(self, tally: SparseTally, users: int) -> SparseTally:
+        """The reports themselves: every area code needs them all."""
+        return tally
 
     def from_bytes(self, data: bytes) -> SparseTally:
         """Read a tally back."""
-        arrays = files.unpack(self.made_by, data)
-        return SparseTally(self.made_by, arrays["rows"].astype(np.uint64), arrays["values"].astype(np.uint32))
-
-    def law(self, reports: int) -> Support:
-        """The noise is that of all reports, not of one bucket's: the price of this mode."""
-        return law_of(self.mechanism, reports)
+        return sparse(self.made_by, files.unpack(self.made_by, data))
 
     def estimate(self, tally: SparseTally, items: Sequence[int]) -> NDArray[np.float64]:
         """f̂ of given numbers, as items of 33 bits."""
@@ -71,20 +65,43 @@ class WholeNumberLearner:
     def find_in(self, tally: SparseTally, tau: float, areas: Iterable[int]) -> Iterator[list[HeavyHitter]]:
         """One area code after the other, so that a caller can show progress or stop early."""
         rule, law = self.rule(tau), self.law(tally.count)
-        least = max(law.threshold(rule.level, rule.hypotheses), needed_support(law, tau))
+        least = rule.least(law)
         for area in areas:
             local = self.in_area(tally, area)
             counts = walsh.support(local.rows.astype(np.uint32), local.values, SUFFIX_BITS)
             places = walsh.at_least(counts, least, self.domain.start, self.domain.stop)
             yield rule.decide(law.hitter(area << SUFFIX_BITS | int(p), int(counts[p])) for p in places)
 
-    def find(
-        self, tally: SparseTally, tau: float = 0.0, progress: Callable[[int], None] = lambda _: None
-    ) -> list[HeavyHitter]:
+    def find(self, tally: SparseTally, tau: float = 0.0, progress: Progress = quiet) -> list[HeavyHitter]:
         """Every number of the plan that is significant and above τ, largest first."""
         found: list[HeavyHitter] = []
         if tally.count:
             for done, some in enumerate(self.find_in(tally, tau, range(self.areas)), 1):
                 found += some
-                progress(done)
+                progress(done, self.areas)
         return above(found, tau)
+
+    def find_part(self, tally: SparseTally, tau: float, part: int, parts: int) -> list[HeavyHitter]:
+        """Those of every so many-th area code."""
+        if not tally.count:
+            return []
+        return above(chain.from_iterable(self.find_in(tally, tau, range(part, self.areas, parts))), tau)
+
+
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> WholeNumberLearner | None:
+    """The learner of a whole round; None: too few phones to find anything."""
+    domain, areas = valid_suffixes(plan), len(plan.area_codes)
+    bits = bits_for(users, profile.epsilon, len(domain) * areas, profile.level, profile.tau)
+    learner = WholeNumberLearner(WholeNumber(profile.epsilon, bits), domain, areas, profile.level)
+    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
+
+
+def resume(profile: Profile, plan: NumberingPlan, mechanism: WholeNumber, buckets: int) -> WholeNumberLearner:
+    """With the b that the phones were given."""
+    return WholeNumberLearner(mechanism, valid_suffixes(plan), len(plan.area_codes), profile.level)

@@ -1,1 +1,1 @@
-"""The mechanisms by name: the one place that pairs a phone half with a server half."""
+"""The mechanisms by name: ``schemes`` is the table that pairs each one's two halves, ``parameters`` its JSON form."""

@@ -3,6 +3,7 @@
 A phone trusts none of it: it rebuilds the mechanism, whose constructor checks that the odds are worth the ε they
 claim, and compares ``cost`` with what its owner allows.
 
+>>> from hushcall.report.subspace import Subspace
 >>> to_plain(Subspace(4.0, 8))
 {'mechanism': 'subspace', 'epsilon': 4.0, 'bits': 8, 'item_bits': 24}
 >>> from_plain(to_plain(Subspace(4.0, 8))) == Subspace(4.0, 8)
@@ -17,26 +18,11 @@ from fractions import Fraction
 from typing import Any, cast
 
 from hushcall.errors import HushcallError, InvalidParameter
+from hushcall.mechanisms.schemes import SCHEMES, scheme_of
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Mechanism
-from hushcall.report.original_histogram import OriginalHistogram
-from hushcall.report.prefix_extending import PrefixExtending
 from hushcall.report.randomisers import ChannelRandomiser
-from hushcall.report.rappor import Rappor
-from hushcall.report.subspace import Subspace, WholeNumber
-from hushcall.report.succinct_histogram import SuccinctHistogram
-from hushcall.report.tree_histogram import TreeHistogram
 
-_MECHANISMS: dict[str, type[Any]] = {
-    "subspace": Subspace,
-    "whole-number": WholeNumber,
-    "sh": SuccinctHistogram,
-    "sh-original": OriginalHistogram,
-    "pem": PrefixExtending,
-    "treehist": TreeHistogram,
-    "rappor": Rappor,
-}
-_NAMES = {kind: name for name, kind in _MECHANISMS.items()}
 _PARTS: dict[str, type[Any]] = {"randomiser": ChannelRandomiser, "oracle": LocalHashing}
 _LARGE = 1 << 53
 """Integers from here on are written as decimal text: not every JSON reader keeps them."""
@@ -44,18 +30,17 @@ _LARGE = 1 << 53
 
 def to_plain(mechanism: Mechanism) -> dict[str, Any]:
     """Names, numbers and texts only."""
-    try:
-        return {"mechanism": _NAMES[type(mechanism)], **_plain(mechanism)}
-    except KeyError:
-        raise InvalidParameter("mechanism", f"be one of {', '.join(_MECHANISMS)}", type(mechanism).__name__) from None
+    return {"mechanism": scheme_of(mechanism).wire_name, **_plain(mechanism)}
 
 
 def from_plain(values: Mapping[str, Any]) -> Mechanism:
     """The mechanism with these parameters, or :class:`InvalidParameter`: its constructor has checked them."""
-    if not isinstance(values, Mapping) or values.get("mechanism") not in _MECHANISMS:
-        raise InvalidParameter("mechanism", f"be one of {', '.join(_MECHANISMS)}", values)
+    phones = {row.wire_name: row.phone for row in SCHEMES.values()}
+    named = values.get("mechanism") if isinstance(values, Mapping) else None
+    if not isinstance(named, str) or named not in phones:
+        raise InvalidParameter("mechanism", f"be one of {', '.join(phones)}", values)
     rest = {key: value for key, value in values.items() if key != "mechanism"}
-    return cast(Mechanism, _build(_MECHANISMS[values["mechanism"]], rest))
+    return cast(Mechanism, _build(phones[named], rest))
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -18,36 +18,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from hushcall.errors import InvalidParameter, Refused
+from hushcall.errors import InvalidParameter, Refused, Unreachable, UntrustedList
 from hushcall.formats.calls.call import Call
-from hushcall.mechanisms.parameters import to_plain
+from hushcall.mechanisms.parameters import from_plain, to_plain
+from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP, Number, NumberingPlan
-from hushcall.phone.calls import candidates
+from hushcall.phone.calls import candidates, ingest
+from hushcall.phone.calls.ingest import LogTaken
 from hushcall.phone.home.change_server import drop_stale_list
-from hushcall.phone.home.store import Store
+from hushcall.phone.home.lock import PATIENCE, Busy, locked
+from hushcall.phone.home.store import SYNC_TROUBLE, Store
 from hushcall.phone.reporting import ledger, parameter_check, participation, schedule
 from hushcall.phone.reporting.ledger import DAY, Limits, Spend
 from hushcall.phone.reporting.participation import Row
-from hushcall.phone.reporting.transport import Server
+from hushcall.phone.reporting.transport import Transport
 from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
 from hushcall.privacy.coins import ByteSource, os_entropy
-from hushcall.protocol.items import UNBUCKETED, WHOLE, bucket_of, item_of
-from hushcall.protocol.round_document import ANNOUNCING, COLLECTING, RoundInfo
+from hushcall.protocol.items import WHOLE
+from hushcall.protocol.problems import is_final
+from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD
 from hushcall.report.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from hushcall.phone.screening.list_sync import SyncResult
 
-GIVE_UP = frozenset(
-    {"wrong-phase", "unknown-round", "future-round", "unknown-ticket", "already-announced", "different-report"}
-    | {"bucket-skipped", "wrong-bucket", "malformed-report", "oversized", "bad-request"}
-)
-"""Refusals that no retry within the round can change."""
 POLL_SECONDS = 900
 
 
@@ -63,17 +65,52 @@ class Outcome:
 
 @dataclass
 class Phone:
-    """One phone of one owner. ``coins`` and ``clock`` are arguments so that simulations are reproducible."""
+    """One phone of one owner: :meth:`set_up` once, :meth:`open` from then on, :meth:`close` when done.
+
+    One process at a time: whoever may meet another one takes :meth:`alone` around what writes. ``coins`` and ``clock``
+    are arguments so that simulations are reproducible.
+    """
 
     store: Store
-    server: Server
+    transport: Transport
     plan: NumberingPlan = NANP
     coins: ByteSource = os_entropy
     clock: Callable[[], float] = time.time
 
+    @classmethod
+    def set_up(cls, folder: Path, server: str, **given: Any) -> Phone:
+        """Enrol with a server, keep what the owner allows in ``folder``, and open the phone.
+
+        ``given`` is what :func:`hushcall.phone.home.setup.set_up` takes: ``invite``, ``token``, ``root``, ``limits`` …
+        """
+        from hushcall.phone.home import setup
+
+        setup.set_up(folder, server, **given)
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Phone:
+        """The phone that was set up in a folder; an :class:`InvalidParameter` that says how to where none was."""
+        from hushcall.phone.home import setup
+
+        store = setup.opened(folder)
+        try:
+            return cls(store, setup.transport_of(store))
+        except BaseException:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Let the store's file go."""
+        self.store.close()
+
+    def alone(self, patience: float = PATIENCE) -> AbstractContextManager[None]:
+        """Hold the folder's lock, or raise :class:`Busy` after ``patience`` seconds. A phone in memory needs none."""
+        return nullcontext() if self.store.folder is None else locked(self.store.folder, patience)
+
     @property
     def limits(self) -> Limits:
-        """What the owner allows."""
+        """What the owner allows, read anew each time: another process may have changed it."""
         return Limits.load(self.store)
 
     def ingest(self, calls: Iterable[Call]) -> candidates.Ingested:
@@ -84,14 +121,34 @@ class Phone:
         """Take in one call, as it happens."""
         candidates.note(self.store, [(number, int(self.clock()) if at is None else at)])
 
+    def read_log(self, path: Path, name: str | None = None, zone: str | None = None) -> LogTaken:
+        """Take in what is new in a call log, of the format ``name`` or a recognised one; ``zone`` is remembered."""
+        where = ingest.zone_of_logs(self.store, zone)
+        return ingest.take_log(self.store, path, self.plan, int(self.clock()), name, where)
+
+    def add_contacts(self, numbers: Iterable[str]) -> int:
+        """Numbers that are never reported and always let through, in any notation; how many the plan knows."""
+        return candidates.add_contacts(self.store, numbers, self.plan)
+
     def sync(self) -> SyncResult:
-        """Fetch the newest list and verify its signatures; on any error the old one stays."""
+        """Fetch the newest list and verify its signatures; on any error the old one stays.
+
+        That a list could not be trusted is remembered until one can be: the owner should know, even where nobody saw
+        the error.
+        """
         from hushcall.phone.screening.list_sync import ListClient  # tuf takes a while to import
 
         drop_stale_list(self.store)
         self.store.lists.mkdir(mode=0o700, exist_ok=True)
         root, digest = self.store.get("root"), self.store.get("root_sha256")
-        return ListClient(self.store.lists, self.server.url, root.encode() if root else None, digest or None).sync()
+        client = ListClient(self.store.lists, self.transport.url, root.encode() if root else None, digest or None)
+        try:
+            result = client.sync()
+        except UntrustedList as error:
+            self.store.put(SYNC_TROUBLE, str(error))
+            raise
+        self.store.put(SYNC_TROUBLE, "")
+        return result
 
     def check(self, number: str) -> Verdict:
         """Judge a caller offline: contacts are let through, then the list decides."""
@@ -101,14 +158,29 @@ class Phone:
         """Do whatever the current round needs now. ``hurry`` skips the random delays, which weakens privacy."""
         now = int(self.clock()) if now is None else now
         try:
-            info = self.server.current_round()
+            info = self.transport.current_round()
         except Refused as refusal:
             if refusal.problem != "no-round":
                 raise
             return Outcome("idle", "The server has not started a round yet.", next_at=now + POLL_SECONDS)
         visit = _Visit(self, info, now, hurry)
-        participation.close_passed(self.store, self.server.url, info)
+        participation.close_passed(self.store, self.transport.url, info)
         return visit.proceed()
+
+    def report_patiently(self, *, hurry: bool = False, patience: float = PATIENCE) -> Outcome:
+        """As :meth:`report`, alone in the folder; a network, a server or a folder in passing trouble is waited for.
+
+        What no waiting helps against (a revoked token, say) is raised.
+        """
+        try:
+            with self.alone(patience):
+                return self.report(hurry=hurry)
+        except (Unreachable, Refused, Busy) as error:
+            if isinstance(error, Refused) and error.status != 429 and error.status < 500:
+                raise
+            words = f"{error}" if f"{error}".endswith((".", "?")) else f"{error}."
+            later = int(self.clock()) + POLL_SECONDS
+            return Outcome("waiting", f"{words} This will be tried again.", next_at=later)
 
 
 @dataclass(frozen=True)
@@ -137,14 +209,13 @@ class _Visit:
         """Step 1."""
         phone, info, now = self.phone, self.info, self.now
         if info.state != ANNOUNCING:
-            late = "" if info.state == "held" else ": too late to join"
+            late = "" if info.state == HELD else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         limits = phone.limits
-        if info.plan != phone.plan.name:
-            return self._outcome(
-                "stopped", f"The server uses numbering plan {info.plan}, this phone {phone.plan.name}."
-            )
-        if info.mechanism not in UNBUCKETED and not limits.area_in_clear:
+        if why := self._foreign():
+            return self._outcome("stopped", why)
+        items = SCHEMES[info.mechanism].items
+        if items.bucketed and not limits.area_in_clear:
             return self._outcome("stopped", "The server wants area codes in the clear, and the owner does not.")
         if why := ledger.objection(phone.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
@@ -159,19 +230,28 @@ class _Visit:
         daily = limits.rounds_per_day == 1
         waiting = candidates.buffered(phone.store, now, window, seq, daily=daily)
         number, dummy = candidates.choose(waiting, phone.plan, phone.coins)
-        bucket = bucket_of(number, info.mechanism)
+        bucket = items.bucket(number)
         with phone.store.transaction():
-            participation.plan(phone.store, phone.server.url, info, now, str(number), bucket, moments, dummy=dummy)
+            participation.join(phone.store, phone.transport.url, info, now, str(number), bucket, moments, dummy=dummy)
             candidates.prune(phone.store, now, window)
             participation.blank_before(phone.store, now - window * DAY)
         return None
+
+    def _foreign(self) -> str:
+        """Why this phone and this round do not speak the same language; empty where they do."""
+        phone, info = self.phone, self.info
+        if info.mechanism not in SCHEMES:
+            return "The server asks for a kind of report that this phone does not know."
+        if info.plan != phone.plan.name:
+            return f"The server uses numbering plan {info.plan}, this phone {phone.plan.name}."
+        return ""
 
     def _announce(self, row: Row) -> Outcome | None:
         """Step 2."""
         if wait := self._not_yet(row.announce_at, "announce"):
             return wait
         try:
-            ticket = self.phone.server.announce(row.round, row.bucket)
+            ticket = self.phone.transport.announce(row.round, row.bucket)
         except Refused as refusal:
             return self._refused(row, refusal, participation.SKIPPED)
         participation.announced(self.phone.store, row, ticket)
@@ -183,9 +263,10 @@ class _Visit:
             return self._outcome("waiting", f"Round {row.round}: announced, not collecting yet.", row.report_at)
         phone, info = self.phone, self.info
         try:
-            mechanism = info.mechanism_for(row.bucket)
-            if mechanism is None:
+            plain = info.parameters_for(row.bucket)
+            if plain is None:
                 return self._skip(row, "its bucket is too small to be worth a budget; nothing was spent")
+            mechanism = from_plain(plain)
             if why := ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
                 return self._skip(row, why)
             if wait := self._not_yet(row.report_at, "report"):
@@ -196,7 +277,7 @@ class _Visit:
             return self._skip(row, f"the server's parameters do not hold ({error.field} must {error.rule})")
         # From here on the number is used: nothing that the server chose can fail any more.
         row = self._not_of_a_friend(row)
-        item = item_of(phone.plan.parse(row.number), row.mechanism, phone.plan)
+        item = SCHEMES[row.mechanism].items.item(phone.plan.parse(row.number), phone.plan)
         self._keep(row, mechanism, public, mechanism.privatise(item, public, phone.coins))
         return None
 
@@ -230,7 +311,7 @@ class _Visit:
         if row.report is None:
             raise InvalidParameter("report", "be kept once it is recorded", None)
         try:
-            self.phone.server.send(row.round, row.ticket, row.report)
+            self.phone.transport.send(row.round, row.ticket, row.report)
         except Refused as refusal:
             return self._refused(row, refusal, participation.CLOSED)
         participation.finished(self.phone.store, row, participation.SENT)
@@ -243,7 +324,7 @@ class _Visit:
         return self._outcome("skipped", f"Round {row.round}: no report, {why}.", self.info.closes)
 
     def _refused(self, row: Row, refusal: Refused, state: str) -> Outcome:
-        if refusal.problem not in GIVE_UP:
+        if not is_final(refusal.problem):
             raise refusal
         participation.finished(self.phone.store, row, state, str(refusal))
         return self._outcome(state, f"Round {row.round}: {refusal}", self.info.closes)
@@ -265,4 +346,4 @@ class _Visit:
         return Outcome(action, words, self.info.round, self.now + ahead)
 
     def _row(self) -> Row | None:
-        return participation.find(self.phone.store, self.phone.server.url, self.info.round)
+        return participation.find(self.phone.store, self.phone.transport.url, self.info.round)

@@ -1,37 +1,38 @@
-"""What a server says about its current round: a JSON document comes in, a checked value leaves.
+"""What a server says about its current round: the value, its one writer and its one reader.
 
-A phone trusts none of it with its budget: this is what the server *asks*; :mod:`ledger` decides what it gets.
+A server makes a :class:`RoundInfo` of its rows and sends ``to_plain()``; a phone reads that back with ``from_plain()``.
+A phone trusts none of it with its budget: this is what the server *asks*; ``phone.reporting.ledger`` decides what it
+gets. How reports of a bucket are made stands here as plain values: ``mechanisms.parameters`` makes a mechanism of them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
-from hushcall.mechanisms.parameters import from_plain
 from hushcall.privacy.exact import epsilon_value
 from hushcall.protocol.blocklist import iso, unix
-from hushcall.report.hashing import SEED_BYTES, derive
-from hushcall.report.mechanism import Mechanism
+from hushcall.protocol.seeds import SEED_BYTES, report_seed
+from hushcall.protocol.states import RoundState
+from hushcall.protocol.tickets import ticket_bytes
 
-ANNOUNCING = "announcing"
-COLLECTING = "collecting"
-OVER = frozenset({"closed", "decoded", "published"})
-STATES = frozenset({ANNOUNCING, COLLECTING, "held"}) | OVER
 MOST_WINDOW = 366
-_TICKET = re.compile("[0-9a-f]{32}")
+_TIMES = ("opens", "collects", "closes", "server_time")
 
 
 @dataclass(frozen=True)
 class RoundInfo:
-    """One round. Times are unix seconds by the server's clock; ``buckets`` is None until they are decided."""
+    """One round. Times are unix seconds by the server's clock; ``buckets`` is None until they are decided.
+
+    ``buckets`` holds those that run, by area code as text, each as :func:`bucket_terms` writes it; a bucket that is not
+    there is skipped. ``profile``, ``tau`` and ``level`` are for people: a phone acts on none of them.
+    """
 
     round: int
-    state: str
+    state: RoundState
     opens: int
     collects: int
     closes: int
@@ -42,11 +43,16 @@ class RoundInfo:
     mechanism: str
     epsilon: float
     buckets: Mapping[str, Any] | None = field(default=None, repr=False)
+    profile: str = ""
+    tau: int | None = None
+    level: float | None = None
 
     def __post_init__(self) -> None:
         checks.whole("round", self.round, 0, (1 << 63) - 1)
-        if self.state not in STATES:
-            raise InvalidParameter("state", f"be one of {', '.join(sorted(STATES))}", self.state)
+        try:
+            object.__setattr__(self, "state", RoundState(self.state))
+        except ValueError:
+            raise InvalidParameter("state", f"be one of {', '.join(sorted(RoundState))}", self.state) from None
         if not self.opens <= self.collects <= self.closes:
             times = f"{iso(self.opens)}, {iso(self.collects)}, {iso(self.closes)}"
             raise InvalidParameter("opens, collects, closes", "follow each other", times)
@@ -54,23 +60,43 @@ class RoundInfo:
         checks.whole("window", self.window, 1, MOST_WINDOW)
         epsilon_value("epsilon", self.epsilon)
 
+    def to_plain(self) -> dict[str, Any]:
+        """The document, as ``GET /v1/rounds/current`` answers. The order of the keys is part of what is sent."""
+        profile = {"name": self.profile, "mechanism": self.mechanism, "epsilon": self.epsilon}
+        return {
+            "server_time": iso(self.server_time),
+            "round": self.round,
+            "state": self.state.value,
+            "opens": iso(self.opens),
+            "collects": iso(self.collects),
+            "closes": iso(self.closes),
+            "seed": self.seed.hex(),
+            "plan": self.plan,
+            "window": self.window,
+            "profile": {**profile, "tau": self.tau, "level": self.level},
+            "buckets": None if self.buckets is None else dict(self.buckets),
+        }
+
     @classmethod
     def from_plain(cls, document: Any) -> RoundInfo:
-        """Read the server's document; anything odd in it is an :class:`InvalidParameter`."""
+        """Read the server's document; anything odd in what a phone acts on is an :class:`InvalidParameter`."""
         try:
             profile, buckets = document["profile"], document["buckets"]
-            times = {name: unix(document[name]) for name in ("opens", "collects", "closes", "server_time")}
+            times = {name: unix(document[name]) for name in _TIMES}
             if buckets is not None and not isinstance(buckets, dict):
                 raise InvalidParameter("buckets", "be an object or null", type(buckets).__name__)
             return cls(
                 round=document["round"],
-                state=str(document["state"]),
+                state=document["state"],
                 seed=bytes.fromhex(document["seed"]),
                 plan=str(document["plan"]),
                 window=document["window"],
                 mechanism=str(profile["mechanism"]),
                 epsilon=profile["epsilon"],
                 buckets=buckets,
+                profile=str(profile.get("name", "")),
+                tau=profile.get("tau"),
+                level=profile.get("level"),
                 **times,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -78,13 +104,17 @@ class RoundInfo:
 
     def public_for(self, ticket: str) -> bytes:
         """The public seed of the report for this ticket (32 hexadecimal digits)."""
-        if not _TICKET.fullmatch(ticket):
-            raise InvalidParameter("ticket", "be 32 hexadecimal digits", ticket)
-        return derive("report", self.seed, bytes.fromhex(ticket))
+        return report_seed(self.seed, ticket_bytes(ticket))
 
-    def mechanism_for(self, bucket: int) -> Mechanism | None:
-        """What reports of this bucket go through, or None where the bucket is skipped."""
-        decision = (self.buckets or {}).get(str(bucket))
-        if not isinstance(decision, dict) or decision.get("runs") is not True:
+    def parameters_for(self, bucket: int) -> Mapping[str, Any] | None:
+        """What reports of this bucket are made with, unchecked; None where the bucket is skipped."""
+        terms = (self.buckets or {}).get(str(bucket))
+        if not isinstance(terms, dict) or terms.get("runs") is not True:
             return None
-        return from_plain(decision.get("parameters", {}))
+        parameters: Mapping[str, Any] = terms.get("parameters", {})
+        return parameters
+
+
+def bucket_terms(report_bytes: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What the document says about a bucket that runs: how long its reports are, and how they are made."""
+    return {"runs": True, "report_bytes": report_bytes, "parameters": dict(parameters)}

@@ -11,10 +11,8 @@ With 34-bit items this leaves 31 bits, enough for every use here. It is one line
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
-SEED_BYTES = 32
 HASH_BITS = 31
 _MASK = (1 << 64) - 1
 
@@ -38,15 +36,3 @@ class MultiplyShift:
     def below(self, item: int, size: int) -> int:
         """Hash to 0 … size−1: 31 bits scaled down, exact for powers of two, off by at most 2⁻³¹ otherwise."""
         return self.bits(item, HASH_BITS) * size >> HASH_BITS
-
-
-def derive(label: str, *parts: bytes) -> bytes:
-    """A 32-byte seed from public parts: SHA-256 of the label and the parts, each behind its length.
-
-    This is how a round's seed and a ticket become a report's public seed, and how the T hash functions of a
-    round come from the round's seed. A length is four bytes, most significant first.
-    """
-    digest = hashlib.sha256()
-    for part in (f"hushcall/1/{label}".encode(), *parts):
-        digest.update(len(part).to_bytes(4, "big") + part)
-    return digest.digest()

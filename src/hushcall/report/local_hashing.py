@@ -13,8 +13,9 @@ from functools import cached_property
 from hushcall import checks
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value, exp_below
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.wire import Kind, pack_value, seal, unpack_value, unseal, value_bytes
-from hushcall.report.hashing import SEED_BYTES, MultiplyShift
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import RandomisedResponse
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource
 from hushcall.protocol.wire import HEADER_BYTES, Kind
+from hushcall.report.randomisers import RandomisedResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,28 @@ class Mechanism(Protocol):
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
         """A report of ``item``. ``public`` is the 32-byte public seed that came with the phone's ticket."""
+
+
+class OneValue(Mechanism, Protocol):
+    """A mechanism whose report is one randomised value, so that the odds of any report can be shown exactly."""
+
+    @property
+    def bits(self) -> int:
+        """B."""
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+
+    @property
+    def response(self) -> RandomisedResponse:
+        """The odds of the truth and of any other value."""
+
+    def hashed(self, item: int, public: bytes) -> int:
+        """The value that is randomised."""
+
+    def parse(self, report: bytes) -> int:
+        """The value that a report holds."""
 
 
 def report_bytes(mechanism: Mechanism) -> int:

@@ -23,10 +23,11 @@ from hushcall.errors import WrongSymbol
 from hushcall.privacy.accounting import Accounting, round_cost
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.seeds import SEED_BYTES, derive
 from hushcall.protocol.wire import Kind, seal, unseal
 from hushcall.report import randomisers
 from hushcall.report.codes import RM_3_5, RM_4_6, ExtendedHamming
-from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import ChannelRandomiser
 from hushcall.report.succinct_histogram import (

@@ -25,8 +25,9 @@ from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read, words
 from hushcall.privacy.exact import ceil_divide, epsilon_value, exp_below
+from hushcall.protocol.seeds import SEED_BYTES, derive
 from hushcall.protocol.wire import Kind, seal, unseal
-from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.splitting import share
 

@@ -1,4 +1,4 @@
-"""The phone runs this when it has several numbers to report: a set comes in, one of its numbers, or a dummy, leaves.
+"""A set of numbers comes in, one of them or a dummy leaves: for estimating totals. No phone runs this yet; tests do.
 
 Pad-and-sample (LDPMiner: Qin, Yang, Yu, Khalil, Xiao and Ren 2016): pad the set with dummies to
 a public length ℓ, choose one place uniformly, and report what stands there. A number that a phone holds is

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from hushcall import checks
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 
 PIECE_BYTES = 4
 PIECES = SEED_BYTES // PIECE_BYTES

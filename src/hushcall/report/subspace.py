@@ -23,8 +23,8 @@ from functools import cached_property
 from hushcall import checks
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.wire import Kind, pack_value, seal, unpack_value, unseal, value_bytes
-from hushcall.report.hashing import SEED_BYTES
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import RandomisedResponse
 
@@ -94,6 +94,10 @@ class Subspace:
         checks.length("public", public, SEED_BYTES)
         return expand_rows(public, self.bits, self.item_bits)
 
+    def hashed(self, item: int, public: bytes) -> int:
+        """A·x: the value that goes through the randomised response."""
+        return linear_hash(self.rows(public), item)
+
     def draws(self) -> tuple[Draw, ...]:
         """The whole report is one draw."""
         return (Draw(word_at=0, out=slice(0, self.body_bytes)),)
@@ -101,9 +105,8 @@ class Subspace:
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
         """A report of ``item``."""
         check_item(item, self.item_bits)
-        hashed = linear_hash(self.rows(public), item)
         word = int.from_bytes(read(coins, WORD_BYTES), "big")
-        return seal(self.kind, pack_value(self.response.draw(hashed, word), self.size))
+        return seal(self.kind, pack_value(self.response.draw(self.hashed(item, public), word), self.size))
 
     def parse(self, report: bytes) -> int:
         """The value that a report holds, strictly."""

@@ -19,10 +19,11 @@ from hushcall.errors import InvalidParameter
 from hushcall.privacy.accounting import Accounting, channel_epsilon, exact_round_ratio, round_cost
 from hushcall.privacy.coins import ONE, WORD_BYTES, ByteSource, read, words
 from hushcall.privacy.exact import epsilon_value, exp_below
+from hushcall.protocol.seeds import SEED_BYTES, derive
 from hushcall.protocol.wire import Kind, pack_channel, seal, unpack_channel, unpack_value, unseal
 from hushcall.report import randomisers
 from hushcall.report.codes import RM_3_5, ExtendedHamming
-from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.local_hashing import LocalHashing
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import ChannelRandomiser

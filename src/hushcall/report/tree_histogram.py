@@ -22,9 +22,10 @@ from hushcall import checks
 from hushcall.errors import WrongSymbol
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.seeds import SEED_BYTES, derive
 from hushcall.protocol.wire import Kind, seal, unseal
 from hushcall.report import randomisers
-from hushcall.report.hashing import SEED_BYTES, MultiplyShift, derive
+from hushcall.report.hashing import MultiplyShift
 from hushcall.report.mechanism import Draw, check_item
 from hushcall.report.randomisers import ChannelRandomiser
 from hushcall.report.splitting import PrefixSplit, share

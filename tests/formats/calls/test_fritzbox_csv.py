@@ -29,8 +29,14 @@ def test_a_three_is_rejected_only_beside_a_four() -> None:
         "Typ;Datum;Name;Rufnummer;A;B;C\n2;01.03.24 10:11;;2025550143;a;b;0:00;\n",
         "Typ;Datum;Name;Rufnummer;A;B;C;\n2;01.03.24 10:11;;2025550143;a;b;0:00;\n",
         "\r\nsep=;\r\n\r\nTyp;Datum;Name;Rufnummer;A;B;C\r\n\r\n2;01.03.24 10:11;;2025550143;a;b;0:00\r\n\r\n",
+        "sep=;\nTyp;Datum;Rufnummer;Nebenstelle;Eigene Rufnummer;Dauer\n2;01.03.24 10:11;2025550143;a;b;0:00\n",
+        "sep=;\nTyp;Datum;Rufnummer;A;B;C;D\n2;01.03.24 10:11;2025550143;a;b;c;0:00\n",
+        "Typ ; Datum ; Name ; Rufnummer ; A ; B ; C\n2 ; 01.03.24 10:11 ; ; 2025550143 ; a ; b ; 0:00\n",
     ],
-    ids=["English", "tabs", "a separator at the end", "and in the header too", "blank lines"],
+    ids=[
+        *("English", "tabs", "a separator at the end", "and in the header too", "blank lines"),
+        *("no names", "no names but an area", "blanks around titles"),
+    ],
 )
 def test_layouts(text: str) -> None:
     result = read_calls(text.encode())

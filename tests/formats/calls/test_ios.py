@@ -38,6 +38,16 @@ def test_an_older_version_without_names_is_read() -> None:
     assert IOS.read(data).calls == (Call("2025550143", 978_307_200, CallKind.INCOMING),)
 
 
+def test_a_version_that_does_not_say_what_was_answered_is_read() -> None:
+    make = "CREATE TABLE ZCALLRECORD (ZADDRESS, ZDATE, ZORIGINATED, ZNAME)"
+    rows = ("('2025550143', 0, 0, NULL)", "('2025550144', 1, 1, 'Ann')")
+    data = database(make, *("INSERT INTO ZCALLRECORD VALUES " + row for row in rows))  # noqa: S608
+    assert IOS.read(data).calls == (
+        Call("2025550143", 978_307_200, CallKind.INCOMING),
+        Call("2025550144", 978_307_201, CallKind.OUTGOING, "Ann"),
+    )
+
+
 @pytest.mark.parametrize(
     "statements",
     [
@@ -57,7 +67,7 @@ def test_what_is_no_plain_table_is_refused(statements: list[str]) -> None:
 
 
 def test_missing_columns_are_named() -> None:
-    with pytest.raises(InvalidData, match="have the columns ZADDRESS, ZDATE, ZORIGINATED, ZANSWERED"):
+    with pytest.raises(InvalidData, match="have the columns ZADDRESS, ZDATE, ZORIGINATED"):
         IOS.read(database("CREATE TABLE ZCALLRECORD (ZADDRESS, ZDATE)"))
 
 

@@ -16,11 +16,11 @@ from hushcall.formats.calls.texts import MOST_BYTES
 LOGS = [reader for reader in READERS.values() if isinstance(reader, LogReader)]
 logs = pytest.mark.parametrize("reader", LOGS, ids=lambda reader: reader.name)
 files = pytest.mark.parametrize("reader", [r for r in READERS.values() if not r.grows], ids=lambda reader: reader.name)
-CALLS = tuple(Call(f"202555010{digit}", 1_709_287_860 + 60 * digit, CallKind.INCOMING) for digit in range(6))
+CALLS = tuple(Call(f"202555010{digit}", 1_710_497_460 + 60 * digit, CallKind.INCOMING) for digit in range(6))
 
 
 def test_the_logs_are_those_that_programs_append_to() -> None:
-    assert {reader.name for reader in LOGS} == {"adb", "asterisk", "freeswitch", "ncid"}
+    assert {reader.name for reader in LOGS} == {"adb", "asterisk", "freeswitch", "ncid", "ncid-day-first"}
 
 
 @logs

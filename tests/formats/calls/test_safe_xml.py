@@ -1,6 +1,5 @@
 """Documents that attack their reader: entities, outside references, depth, wrong encodings."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,8 @@ def read(name: str, prologue: str, body: str = "") -> None:
 @XML
 def test_billion_laughs(name: str) -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
-    start = time.perf_counter()
     with pytest.raises(InvalidData, match="have no DTD and no entities"):
         read(name, f'<!DOCTYPE x [<!ENTITY l0 "lol">{laughs}]>', "<call>&l9;</call>")
-    assert time.perf_counter() - start < 1
 
 
 @XML
@@ -70,3 +67,32 @@ def test_another_document_is_refused_by_its_outermost_element() -> None:
 def test_only_records_right_under_the_root_count() -> None:
     document = b"<calls><call a='1'><b>2</b><c/></call><other><call a='3'/></other><call/></calls>"
     assert list(records("x", document, "calls", "call")) == [{"a": "1", "b": "2", "c": ""}, {}]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("&#55357;&#56836;", "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}"),  # as Android's apps write it
+        ("&#xD83D;&#xde04;", "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}"),
+        ("&#128516;", "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}"),
+        ("&#55357;", "\ufffd"),
+        ("&#55357;x", "\ufffdx"),
+        ("&#65;&#56836;", "A\ufffd"),
+        ("&#55357;&#55357;&#56836;", "\ufffd\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}"),
+        ("&#0;&#x1f;&#1114112;&#99999999;", "\ufffd" * 4),
+        ("&#10;&#38;&#60;", "\n&<"),
+    ],
+)
+def test_references_to_halves_of_characters_lose_nothing(encoding: str, written: str, meant: str) -> None:
+    document = f'<?xml version="1.0" encoding="{encoding}"?><calls><call n="{written}"/><call n="2"/></calls>'
+    found = [record["n"] for record in records("x", document.encode(encoding), "calls", "call")]
+    assert found == [meant, "2"]
+
+
+def test_a_backup_with_emoji_is_read_whole() -> None:
+    call = '<call number="+12025550143" date="1709287872345" type="3" presentation="1" contact_name="{}" />'
+    document = f"<calls count='2'>{call.format('Zo&#55357;&#56836;')}{call.format('(Unknown)')}</calls>"
+    result = READERS["sms-backup"].read(document.encode())
+    assert [call.name for call in result.calls] == ["Zo\U0001f604", ""]
+    assert result.malformed == 0

@@ -77,12 +77,12 @@ def act(app: FastAPI) -> Act:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A real browser; whoever has none is told which tests were skipped, and why."""
+    """A real browser; whoever has none is told how many tests were skipped, and how to get one."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     try:
         path = browser_path()
     except InvalidParameter as missing:
-        pytest.skip(str(missing))
+        pytest.skip(f"tests in a real browser: {missing}")
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_api.sync_playwright() as started:
         launched = started.chromium.launch(executable_path=path, args=root)

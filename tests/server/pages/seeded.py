@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from tests.server.serving import shared_coins
 
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
@@ -77,7 +78,7 @@ def open_seeded(folder: Path, *, url: str = "", story: bool = True) -> Seeded:
         round={"decoders": 0, "scheduler": False, "profile": "balanced"},  # type: ignore[arg-type]
         list={"exports": []},  # type: ignore[arg-type]
     )
-    service = open_service(settings, clock=clock)
+    service = open_service(settings, shared_coins("a story"), clock)
     token = service.devices.new_admin(frozenset(SCOPES), "the operator", NOW)
     if story:
         seed(service)
@@ -178,7 +179,7 @@ def published(seeded: Seeded) -> set[str]:
     """The numbers on the list that phones download."""
     found = Lists(seeded.service.store).newest()
     assert found is not None
-    return {entry.number for entry in found.entries(range(len(found)))}
+    return {entry.number for entry in found.index.entries(range(len(found)))}
 
 
 def queries(seeded: Seeded) -> list[str]:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from fastapi.testclient import TestClient
 from tests.server.pages.conftest import Act, LogIn, csrf_in
 from tests.server.pages.seeded import ALLOWED, LISTED, UNLISTED, Seeded, published
+from tests.server.serving import newest
 
 from hushcall.server.db import schema
 from hushcall.server.pages.actions import ACTIONS
@@ -62,7 +63,7 @@ def test_a_round_is_held_and_released_from_its_page(operator: TestClient, seeded
     assert "Round 14 is held" in operator.get("/").text  # at once, though the overview is kept for a second
     assert "/actions/release" in page
     assert act(operator, "release", round=14).status_code == 303
-    assert seeded.service.rounds.newest().state == "collecting"
+    assert newest(seeded.service).state == "collecting"
     assert act(operator, "release", round=14).status_code == 400
     assert act(operator, "hold", round=99, why="x").status_code == 400
 
@@ -86,7 +87,7 @@ def test_moving_on_moves_on(operator: TestClient, seeded: Seeded, act: Act) -> N
     with seeded.service.store.write("test") as connection:
         connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == 14).values(state="published"))
     assert act(operator, "advance").headers["location"] == "/"
-    assert seeded.service.rounds.newest().id == 15
+    assert newest(seeded.service).id == 15
 
 
 @pytest.mark.parametrize("name", sorted(ACTIONS))

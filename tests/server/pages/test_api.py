@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from hushcall.server.http.problems import PROBLEMS
+from hushcall.protocol.problems import PROBLEMS
 
 
 def test_the_api_page_tells_of_every_operation_and_problem(app: FastAPI, visitor: TestClient) -> None:

@@ -14,10 +14,11 @@ import pytest
 import sqlalchemy as sa
 from tests.server.pages.contrast import contrast, schemes
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
+from tests.server.serving import newest
 
 from hushcall.mechanisms import parameters
-from hushcall.privacy.coins import os_entropy
-from hushcall.report.hashing import derive
+from hushcall.privacy.coins import seeded as seeded_coins
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.db import schema
 from hushcall.server.pages.rendering import render, static_files
 from hushcall.server.serve import running
@@ -175,12 +176,12 @@ def test_a_whole_round_is_seen_live_without_a_reload(visit: Visit) -> None:
 
 def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
     """Every phone reports the same caller."""
-    round_ = service.rounds.newest()
+    round_ = newest(service)
     bucket = service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == round_.id))[0]
     mechanism: Any = parameters.from_plain(json.loads(bucket.parameters))
     rows = []
     for ticket in tickets:
-        body = mechanism.privatise(suffix, derive("report", bytes(round_.seed), ticket), os_entropy)
+        body = mechanism.privatise(suffix, report_seed(bytes(round_.seed), ticket), seeded_coins(ticket))
         rows.append({"ticket": ticket, "round": round_.id, "bucket": bucket.bucket, "body": body})
     with service.store.write("report") as connection:
         connection.execute(sa.insert(schema.reports), rows)
@@ -188,7 +189,7 @@ def report_for(service: Any, tickets: list[bytes], suffix: int) -> None:
 
 def test_a_number_is_searched_appealed_and_leaves_the_published_list(visit: Visit) -> None:
     def downloaded() -> str:
-        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl").text
+        return httpx.get(f"{visit.url}/v1/lists/current/blocklist.jsonl", timeout=60).text
 
     page = visit.log_in()
     assert LISTED in downloaded()
@@ -233,7 +234,7 @@ def test_a_form_that_lost_its_token_is_refused(visit: Visit) -> None:
     page.evaluate("for (const node of document.querySelectorAll('[name=csrf]')) node.remove()")
     page.click("text=Hold it")
     playwright.expect(page.locator("main")).to_contain_text("did not come from a page of your session")
-    assert visit.seeded.service.rounds.newest().state == "collecting"
+    assert newest(visit.seeded.service).state == "collecting"
     visit.forgive(403)
 
 
@@ -254,7 +255,7 @@ def test_another_site_cannot_send_a_form_with_the_session(visit: Visit, tmp_path
         )
         stranger.goto(elsewhere)
         playwright.expect(stranger.locator("main")).to_contain_text("did not come from a page of your session")
-    assert visit.seeded.service.rounds.newest().state == "collecting"
+    assert newest(visit.seeded.service).state == "collecting"
 
 
 def test_the_planner_answers_while_one_types(visit: Visit) -> None:

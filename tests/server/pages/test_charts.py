@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.server.pages.seeded import Seeded
 
 from hushcall.server.pages.charts import heat_map, nice, participation
-from hushcall.server.pages.found import Bucket
+from hushcall.server.pages.findings import Bucket
 from hushcall.server.pages.overview import overview
 
 

@@ -80,4 +80,4 @@ def test_a_held_round_shows_the_phase_it_goes_back_to(seeded: Seeded) -> None:
     with seeded.service.store.write("test") as connection:
         connection.execute(sa.insert(schema.rounds), [row])
     newest = overview(seeded.service.store).rounds[0]
-    assert (newest.id, newest.phase, newest.held, newest.reason) == (15, "closed", True, "odd")
+    assert (newest.id, newest.phase, newest.held, newest.row.reason) == (15, "closed", True, "odd")

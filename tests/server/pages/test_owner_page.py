@@ -17,7 +17,7 @@ import hushcall
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.report.subspace import Subspace
 
 jinja2 = pytest.importorskip("jinja2", reason="jinja2 is not installed")
@@ -168,7 +168,7 @@ def test_the_page_sends_what_a_phone_would(site: Site, visit: Visit) -> None:
     visit.page.add_init_script(KNOWN_ENTROPY)
     page = visit.open(site.url)
     stream = known_entropy(32 + 16 + 3 * 8)
-    public = derive("report", stream[:32], stream[32:48])
+    public = report_seed(stream[:32], stream[32:48])
     phone = Subspace(4.0, 5)
     for start in (48, 56, 64):
         report = phone.privatise(5_550_143, public, lambda count, at=start: stream[at : at + count])  # type: ignore[misc]

@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from hushcall.learn.planning import outlook
+from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.server.pages.planner import plan
 
@@ -21,7 +22,7 @@ def test_the_planner_reckons_as_the_command_does(operator: TestClient) -> None:
 
 
 def test_wrong_listings_stay_below_the_level() -> None:
-    made = plan({"users": "5000"}, DEFAULT)
+    made = plan({"users": "5000"}, DEFAULT, NANP)
     assert made.row is not None
     assert all(row.wrong is not None and 0 < row.wrong <= DEFAULT.level for row in made.rows)
     finds = [row.detectable or 0 for row in made.rows]
@@ -44,4 +45,4 @@ def test_wrong_listings_stay_below_the_level() -> None:
     ],
 )
 def test_a_wrong_wish_is_named(form: dict[str, str], field: str) -> None:
-    assert set(plan(form, DEFAULT).problems) == {field}
+    assert set(plan(form, DEFAULT, NANP).problems) == {field}

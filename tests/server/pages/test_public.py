@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.server.pages.seeded import ALLOWED, GUARD, LISTED, MARKERS, UNLISTED, WHY_ALLOWED, WHY_APPEAL, Seeded
+from tests.server.serving import newest
 
 VALUES = {
     "number": UNLISTED,
@@ -67,7 +68,7 @@ def test_without_a_session_no_address_tells_a_secret(app: FastAPI, visitor: Test
 
 
 def test_nothing_was_changed_by_asking_without_a_session(visitor: TestClient, seeded: Seeded) -> None:
-    before = seeded.service.rounds.newest()
+    before = newest(seeded.service)
     for name in ("hold", "advance", "allow", "appeal", "close"):
         form = {"number": LISTED, "round": "14", "entry": "1", "why": "x", "confirmed": "yes", "csrf": "0" * 64}
         assert visitor.post(f"/actions/{name}", data=form).status_code == 401

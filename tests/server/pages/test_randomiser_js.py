@@ -35,7 +35,9 @@ OPERATIONS = {
 }
 AREAS = list(NANP.area_codes)
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="node is not on PATH")
+pytestmark = pytest.mark.skipif(
+    NODE is None, reason="the page's script in node: node must be on PATH (apt install nodejs)"
+)
 
 
 def answers(vectors: list[Vector]) -> list[Vector]:

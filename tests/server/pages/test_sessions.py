@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from securesystemslib.signer import CryptoSigner
 from tests.server.pages.conftest import LogIn, csrf_in
 from tests.server.pages.seeded import NOW, Seeded
+from tests.server.serving import newest
 
 from hushcall.server.access.sessions import COOKIE, HOURS, from_here, safe_path
 from hushcall.server.http.app import make_app
@@ -136,7 +137,7 @@ def test_a_form_of_another_session_is_refused(log_in: LogIn, seeded: Seeded) -> 
     token = csrf_in(theirs.get("/").text)
     answer = mine.post("/actions/hold", data={"csrf": token, "round": 14, "why": "x", "confirmed": "yes"})
     assert answer.status_code == 403
-    assert seeded.service.rounds.newest().state == "collecting"
+    assert newest(seeded.service).state == "collecting"
 
 
 @pytest.mark.parametrize("csrf", [None, "", "0" * 64, "é"])
@@ -145,7 +146,7 @@ def test_a_form_without_the_sessions_token_is_refused(operator: TestClient, seed
     answer = operator.post("/actions/hold", data=form)
     assert answer.status_code == 403
     assert "did not come from a page of your session" in answer.text
-    assert seeded.service.rounds.newest().state == "collecting"
+    assert newest(seeded.service).state == "collecting"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_a_form_from_another_site_is_refused_even_with_the_token(
     form = {"csrf": csrf_in(operator.get("/").text), "round": 14, "why": "x", "confirmed": "yes"}
     assert operator.post("/actions/hold", data=form, headers=headers).status_code == 403
     assert operator.post("/login", data={"token": seeded.token}, headers=headers).status_code == 403
-    assert seeded.service.rounds.newest().state == "collecting"
+    assert newest(seeded.service).state == "collecting"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
+from hushcall.mechanisms import names
 
 bench = typer.Typer(help="Speed, memory and accuracy, as ratios within one run.", no_args_is_help=True)
 Peer = Annotated[
@@ -76,11 +77,13 @@ def decode(
 
 @bench.command()
 def phone(json: Json = False) -> None:
-    """What a report costs a phone: bytes, milliseconds, random bytes; and how fast the server tallies symbols."""
+    """What a report costs a phone (bytes, milliseconds, coins), how fast it starts, how fast symbols are tallied."""
     lab = _lab()
-    rows, tally = lab.phones(), lab.tallying()
+    from hushcall.lab.bench.importing import importing
+
+    rows, tally, start = lab.phones(), lab.tallying(), importing()
     if json:
-        show.print_json({"reports": rows, "tally": tally})
+        show.print_json({"reports": rows, "tally": tally, "import": start})
         return
     table = Table(title="One report, pure Python")
     for column in ("mechanism", "ε", "bytes", "ms", "coins"):
@@ -93,9 +96,13 @@ def phone(json: Json = False) -> None:
         f"Tally: {tally['symbols_per_second']:,.0f} channel symbols a second on one core, "
         f"{tally['times_faster_than_parsing']:.0f} times the plain parser."
     )
+    show.console.print(
+        f"from hushcall import Phone, run_round, NANP: {1e3 * start['surface_seconds']:.0f} ms, "
+        f"{start['times_urllib_request']:.1f} times the standard library's HTTP client."
+    )
 
 
-@bench.command("whole-number")
+@bench.command(names.WHOLE_NUMBER)
 def whole_number(
     reports: Annotated[int, typer.Option(min=100, help="Reports of the round.")] = 23_188,
     epsilon: Annotated[float, typer.Option(help="Budget of one report.")] = 8.0,
@@ -145,7 +152,7 @@ def rivals(
     for row in rows:
         theirs = f"{row['pure_ldp']:.2f}" if "pure_ldp" in row else ""
         told = f"{row['subspace_told_k']:.2f}"
-        cells = (theirs, f"{row['pem']:.2f}", told, f"{row['subspace']:.2f}", str(row["subspace_wrong"]))
+        cells = (theirs, f"{row[names.PEM]:.2f}", told, f"{row[names.SUBSPACE]:.2f}", str(row["subspace_wrong"]))
         table.add_row(f"{row['epsilon']:g}", *cells)
     show.console.print(table)
 

@@ -25,8 +25,6 @@ from hushcall.whole_file import write_whole
 if TYPE_CHECKING:
     from hushcall.lab.live.demo import Day, Demo, Fate, Plan
 
-HOST = "127.0.0.1"
-
 
 def demo(
     phones: Annotated[int, typer.Option(min=200, max=100_000, help="Simulated phones.")] = 2500,
@@ -61,7 +59,7 @@ def demo(
     watched = sys.stdout.isatty() and not json
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it, nothing is left behind
     try:
-        with _screen(plan, live=watched, silent=json) as screen, lab.stage(plan, _free(port), screen.note) as stage:
+        with _screen(plan, live=watched, silent=json) as screen, lab.stage(plan, port, screen.note) as stage:
             screen.stage = stage
             for day in stage.days():
                 done.append(day)
@@ -234,12 +232,3 @@ def _fates(fates: list[Fate]) -> Table:
             f"day {fate.left_on}" if fate.left_on else "",
         )
     return table
-
-
-def _free(wanted: int) -> int:
-    from hushcall.server.serve import free_port
-
-    try:
-        return free_port(HOST, wanted)
-    except InvalidParameter:
-        return free_port(HOST, 0)

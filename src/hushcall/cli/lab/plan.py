@@ -16,7 +16,10 @@ from hushcall.cli import show
 from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, chosen_profile
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
-from hushcall.profiles import EPSILON_OLH, HISTOGRAMS, MECHANISMS, PROFILES
+from hushcall.mechanisms import names
+from hushcall.mechanisms.scheme import Scheme
+from hushcall.mechanisms.schemes import SCHEMES
+from hushcall.profiles import EPSILON_OLH, PROFILES
 
 EPSILONS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 11.8, 13.0, 15.0)
 SIZES = (100, 200, 300, 500, 1000, 2000, 3000, 5000, 10_000, 20_000)
@@ -94,10 +97,13 @@ def _profiles(
     if epsilon is None:
         return [chosen_profile(name, None, None, tau, level) for name in PROFILES if name != "cheapest"]
     return [
-        chosen_profile(None, name, epsilon, tau, level)
-        for name in MECHANISMS
-        if name not in HISTOGRAMS or epsilon > EPSILON_OLH
+        chosen_profile(None, name, epsilon, tau, level) for name, scheme in SCHEMES.items() if _enough(scheme, epsilon)
     ]
+
+
+def _enough(scheme: Scheme, epsilon: float) -> bool:
+    """Whether a budget leaves something for finding numbers."""
+    return not scheme.counts_apart or epsilon > EPSILON_OLH
 
 
 def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
@@ -120,26 +126,29 @@ finds:  the fewest reports of one number that are found with 90 % power
 P(…):   the chance to find a number with that many reports"""
 
 
+_LABELS = {names.SUBSPACE: "subspace (ours)", names.WHOLE_NUMBER: "subspace, whole number (ours)"}
+_NOT_DRAWN = (names.SH_ORIGINAL, names.SH_BASIC, names.RAPPOR)
+
+
 def _curves(planning: Any, users: int, everyone: int, epsilon: float, bar: Any) -> tuple[Any, Any]:
     """{label: [(x, detectable)]} against ε and against users."""
-    labels = {"subspace": "subspace (ours)", "whole-number": "subspace, whole number (ours)"}
-    names = [name for name in MECHANISMS if name not in ("sh-original", "sh-basic", "rappor")]
+    drawn = [row for row in SCHEMES.values() if row.name not in _NOT_DRAWN]
     by_epsilon: dict[str, list[tuple[float, float]]] = {}
     by_users: dict[str, list[tuple[float, float]]] = {}
-    total, done = len(names) * (len(EPSILONS) + len(SIZES)), 0
-    for name in names:
-        label = labels.get(name, name)
-        count = everyone if name == "whole-number" else users
+    total, done = len(drawn) * (len(EPSILONS) + len(SIZES)), 0
+    for scheme in drawn:
+        name, label = scheme.name, _LABELS.get(scheme.name, scheme.name)
+        count = users if scheme.bucketed else everyone
         for value in EPSILONS:
-            if name not in HISTOGRAMS or value > EPSILON_OLH:
+            if _enough(scheme, value):
                 row = planning.outlook(chosen_profile(None, name, value, None), count, 0)
                 if row.detectable is not None:
                     by_epsilon.setdefault(label, []).append((value, row.detectable))
             done += 1
             show.step(bar, f"drawing {name}", done, total)
         for size in SIZES:
-            budget = max(epsilon, 11.8) if name in HISTOGRAMS else epsilon
-            if name != "whole-number":
+            budget = max(epsilon, 11.8) if scheme.counts_apart else epsilon
+            if scheme.bucketed:
                 row = planning.outlook(chosen_profile(None, name, budget, None), size, 0)
                 if row.detectable is not None:
                     by_users.setdefault(label, []).append((size, row.detectable))

@@ -50,8 +50,9 @@ def simulate(
 
         figures.check_path(picture)
     chosen = chosen_profile(profile, mechanism, epsilon, tau, list_size=list_size)
-    if chosen.mechanism == "rappor":
-        raise InvalidParameter("mechanism", "find numbers by itself (RAPPOR must be given the candidates)", "rappor")
+    if chosen.scheme.needs_candidates:
+        rule = "find numbers by itself, and not have to be given the candidates"
+        raise InvalidParameter("mechanism", rule, chosen.mechanism)
     day = make_day(users, spammers, largest, seed=seed)
     labels = {"collect": "phones report", "decode": "server decodes"}
     with show.progress("phones report") as bar:

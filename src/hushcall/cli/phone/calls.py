@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +17,6 @@ from hushcall.cli.show import Json
 from hushcall.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
-    from hushcall.formats.calls.call import ReadResult
-    from hushcall.phone.calls.candidates import Ingested
     from hushcall.phone.home.store import Store
 
 _LEFT_OUT = {
@@ -55,12 +54,14 @@ def ingest(
     """
     if not files and not contacts:
         raise InvalidParameter("ingest", "be given call logs, --contacts, or both", "neither")
+    from hushcall.phone.calls.ingest import zone_of_logs
+
     with opened(home) as store, show.progress("reading") as bar:
-        where, rows = _zone(store, zone), []
+        where, rows = zone_of_logs(store, zone), []
         for done, name in enumerate(files or (), 1):
-            rows.append({"file": name, **_take(store, name, format, where, again=again)})
+            rows.append(_take(store, name, format, where, again=again))
             show.step(bar, "reading", done, len(files or ()))
-        added: list[dict[str, Any]] = [{"file": str(path), **_contacts(store, path)} for path in contacts or ()]
+        added = [_contacts(store, path) for path in contacts or ()]
     if json:
         show.print_json({"logs": rows, "contacts": added})
         return
@@ -92,15 +93,17 @@ def watch(
     """
     import json as text
 
+    from hushcall.phone.calls.ingest import stamp, zone_of_logs
+
     with opened(home) as store:
-        where, last, looks = _zone(store, zone), None, 0
+        where, last, looks = zone_of_logs(store, zone), None, 0
         while True:
-            stamp = _stamp(file)
-            if once or (stamp is not None and stamp != last):
+            now = stamp(file)
+            if once or (now is not None and now != last):
                 row = _look(store, file, format, where, patient=looks > 0)
                 if row and (once or row["calls"] or row["malformed"]):
                     print(text.dumps(row) if json else _words(row), flush=True)
-                last, looks = stamp, looks + 1
+                last, looks = now, looks + 1
             elif not looks:
                 _say(f"{file} is not there yet: waiting for it")
                 looks = 1
@@ -115,7 +118,7 @@ def watch(
 def _look(store: Store, file: Path, form: str | None, zone: tzinfo, *, patient: bool) -> dict[str, Any] | None:
     """One look at a followed log. Later looks are patient: a file may vanish between two looks, or be half written."""
     try:
-        return {"file": str(file), **_take(store, str(file), form, zone)}
+        return _take(store, str(file), form, zone)
     except InvalidData as error:
         if not patient:
             raise
@@ -128,45 +131,23 @@ def _say(words: str) -> None:
 
 
 def _take(store: Store, name: str, form: str | None, zone: tzinfo, *, again: bool = False) -> dict[str, Any]:
-    from hushcall.formats.calls.reading import read_calls
     from hushcall.numbers import NANP
-    from hushcall.phone.calls import (
-        candidates,
-        log_cursor,
-    )
+    from hushcall.phone.calls.ingest import take_bytes, take_log
 
     now = int(time.time())
     if name == "-":
-        result = read_calls(sys.stdin.buffer.read(), form, zone)
-        return _row(result, candidates.ingest(store, result.calls, NANP, now))
-    result, cursor = log_cursor.read_new(store, Path(name), form, zone, again=again)
-    taken = candidates.ingest(store, result.calls, NANP, now)
-    log_cursor.keep(store, Path(name), cursor)
-    return _row(result, taken)
-
-
-def _row(result: ReadResult, taken: Ingested) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "format": result.format,
-        **asdict(taken),
-        "malformed": result.malformed,
-        "first_problem": result.first_problem,
-    }
+        taken = take_bytes(store, sys.stdin.buffer.read(), NANP, now, form, zone)
+    else:
+        taken = take_log(store, Path(name), NANP, now, form, zone, again=again)
+    rest = {"malformed": taken.malformed, "first_problem": taken.first_problem}
+    return {"file": name, "format": taken.format, **asdict(taken.counts), **rest}
 
 
 def _contacts(store: Store, path: Path) -> dict[str, Any]:
-    from hushcall.formats.calls.contacts import read_contacts
     from hushcall.numbers import NANP
-    from hushcall.phone.calls.candidates import add_contacts
+    from hushcall.phone.calls.ingest import take_contacts
 
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InvalidData("contacts", f"be readable ({error.strerror})", path.name) from None
-    found = read_contacts(data)
-    return {"numbers": add_contacts(store, found.numbers, NANP), "malformed": found.malformed}
+    return {"file": str(path), **asdict(take_contacts(store, path, NANP))}
 
 
 def _words(row: dict[str, Any]) -> str:
@@ -184,24 +165,3 @@ def _words(row: dict[str, Any]) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _zone(store: Store, given: str | None) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    name = given or store.get("zone", "UTC")
-    try:
-        found = ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise InvalidParameter("zone", "be a time zone like Europe/Berlin", name) from None
-    if given:
-        store.put("zone", given)
-    return found
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None  # between two files of a rotation there is none
-    return found.st_ino, found.st_size, found.st_mtime_ns

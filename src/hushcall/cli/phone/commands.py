@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import re
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +14,11 @@ import typer
 
 from hushcall.cli import show
 from hushcall.cli.phone import agi, calls, show_state
-from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, is_set_up, opened, phone_of
+from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
-from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, UntrustedList
 
 if TYPE_CHECKING:
-    from hushcall.phone.home.store import Store
+    from hushcall.phone.home.setup import SetUp
     from hushcall.phone.phone import Outcome, Phone
     from hushcall.phone.reporting.ledger import Limits
 
@@ -64,51 +63,33 @@ def init(
 
       hushcall phone init --max-epsilon 2 --cap-window 14
     """
-    from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
-    from hushcall.phone.home.lock import locked
-    from hushcall.phone.home.store import Store
-    from hushcall.phone.reporting.transport import Enrolment, HttpServer, checked_url
-    from hushcall.phone.screening.screen import save_policy
+    from hushcall.phone.home.setup import set_up
 
-    pinned, digest = _root(root), _digest(root_sha256)
-    if server is None and not is_set_up(home):
-        raise InvalidParameter("--server", "be given the first time", None)
-    url = checked_url(server) if server is not None else ""
-    store = Store.open(folder_of(home))
-    try:
-        with locked(folder_of(home), LOCK_PATIENCE):
-            limits = _limits(store, max_epsilon, cap_window, cap_life, rounds_per_day, whole_only)
-            limits.save(store)
-            save_policy(
-                store,
-                store.get("policy", "block") if policy is None else policy,
-                int(store.get("block_days", "2")) if block_days is None else block_days,
-            )
-            before = store.get("server")
-            url = url or checked_url(before)
-            new = before != url or not store.get("token") or bool(token)
-            if new:
-                enrolled = Enrolment(0, _token(token)) if token else HttpServer(url).enrol(invite)
-                move_to(store, url, enrolled.token, enrolled.device, pinned, digest)
-            else:
-                pin(store, pinned, digest)
-            drop_stale_list(store)  # where a change of servers was cut short
-        result = {"server": url, "device": int(store.get("device")), "enrolled": new, "home": str(folder_of(home))}
-    finally:
-        store.close()
+    limits = {
+        "report": max_epsilon,
+        "window": cap_window,
+        "life": cap_life,
+        "rounds_per_day": rounds_per_day,
+        "area_in_clear": None if whole_only is None else not whole_only,
+    }
+    done = set_up(
+        folder_of(home),
+        server,
+        invite=invite,
+        token=token,
+        root=root,
+        root_sha256=root_sha256,
+        limits=limits,
+        policy=policy,
+        block_days=block_days,
+        patience=LOCK_PATIENCE,
+    )
     if json:
-        show.print_json(result | {"limits": _plain(limits)})
+        facts = {"server": done.url, "device": done.device, "enrolled": done.enrolled, "home": str(folder_of(home))}
+        show.print_json(facts | {"limits": _plain(done.limits)})
         return
-    device = f"device {result['device']}" if result["device"] else "with the operator's token"
-    show.console.print(f"{'Enrolled' if new else 'Settings changed'}: {device} at {url}.")
-    if not new:
-        words = ", ".join(f"{name} {value}" for name, value in _plain(limits).items())
-        show.console.print(f"In force: {words}", markup=False, soft_wrap=True)
-    if before and before != url:
-        show.console.print(f"The list of {before} was removed; what was spent stays in the ledger.")
-    if url.startswith("http://"):
-        show.console.print("This address is not encrypted: use https:// outside your own network.")
-    show.console.print("Next: hushcall phone ingest FILE --contacts FILE; hushcall phone status says what is missing.")
+    for line in _set_up_in_words(done):
+        show.console.print(line, markup=False, soft_wrap=True)
 
 
 def report(
@@ -128,10 +109,9 @@ def report(
 
       hushcall phone report --wait
     """
-    with opened(home) as store:
-        client = phone_of(store)
+    with closing(phone_in(home)) as client:
         while True:
-            outcome = _step(client, folder_of(home), hurry=hurry, patient=wait)
+            outcome = _look(client, hurry=hurry, patient=wait)
             if not wait or outcome.action not in ("waiting", "announced") or outcome.next_at is None:
                 break
             if not json:
@@ -150,16 +130,10 @@ def sync(home: Home = None, json: Json = False) -> None:
 
       hushcall phone sync
     """
-    from hushcall.phone.home.lock import locked
     from hushcall.protocol.blocklist import iso
 
-    with opened(home) as store, show.progress("fetching the list"), locked(folder_of(home), LOCK_PATIENCE):
-        try:
-            result = phone_of(store).sync()
-        except UntrustedList as error:
-            store.put("sync.trouble", str(error))  # for status: the old list stays, and that may matter
-            raise
-        store.put("sync.trouble", "")
+    with closing(phone_in(home)) as client, show.progress("fetching the list"), client.alone(LOCK_PATIENCE):
+        result = client.sync()
     expires = iso(int(result.expires.timestamp()))
     if json:
         show.print_json({**asdict(result), "expires": expires})
@@ -216,11 +190,12 @@ def forget(
     """
     from hushcall.phone.home.erasing import erase_all
     from hushcall.phone.home.lock import locked
+    from hushcall.phone.home.setup import is_set_up
 
     if everything and not yes:
         typer.confirm("Erase the ledger and the enrolment too? The caps start from zero then.", abort=True)
     folder = folder_of(home)
-    if everything and is_set_up(home):
+    if everything and is_set_up(folder):
         with locked(folder, LOCK_PATIENCE):
             erase_all(folder)
     elif not everything:
@@ -232,73 +207,23 @@ def forget(
         show.console.print("Forgotten." if everything else "Forgotten; the ledger and the settings stay.")
 
 
-def _step(client: Phone, folder: Path, *, hurry: bool, patient: bool) -> Outcome:
-    """One look at the round. A patient phone outlasts a network that is away, a server in trouble, a busy folder."""
-    from hushcall.phone.home.lock import Busy, locked
-    from hushcall.phone.phone import POLL_SECONDS, Outcome
-
-    try:
-        with locked(folder, LOCK_PATIENCE):
-            return client.report(hurry=hurry)
-    except (Unreachable, Refused, Busy) as error:
-        lasting = isinstance(error, Refused) and error.status != 429 and error.status < 500
-        if lasting or not patient:
-            raise
-        words = f"{error}" if f"{error}".endswith((".", "?")) else f"{error}."
-        return Outcome("waiting", f"{words} This will be tried again.", next_at=int(time.time()) + POLL_SECONDS)
+def _look(client: Phone, *, hurry: bool, patient: bool) -> Outcome:
+    if patient:
+        return client.report_patiently(hurry=hurry, patience=LOCK_PATIENCE)
+    with client.alone(LOCK_PATIENCE):
+        return client.report(hurry=hurry)
 
 
-def _root(path: Path | None) -> str:
-    if path is None:
-        return ""
-    try:
-        text = path.read_text(encoding="utf-8")
-        if jsonlib.loads(text)["signed"]["_type"] == "root":
-            return text
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise InvalidData("root", "be the operator's root.json", str(path))
-
-
-def _digest(given: str) -> str:
-    if given and not re.fullmatch(r"[0-9a-f]{64}", given.lower()):
-        raise InvalidParameter("--root-sha256", "be 64 hexadecimal digits", given)
-    return given.lower()
-
-
-def _token(given: str) -> str:
-    if not (given.startswith("hcd_") and given.isascii() and given.isprintable() and len(given) <= 200):
-        raise InvalidParameter("--token", "be a device's token: hcd_ and 64 digits", "something else")
-    return given
-
-
-def _limits(
-    store: Store,
-    report_cap: float | None,
-    window: float | None,
-    life: float | None,
-    rounds: int | None,
-    whole_only: bool | None,
-) -> Limits:
-    from dataclasses import replace
-    from fractions import Fraction
-
-    from hushcall import checks
-    from hushcall.phone.reporting.ledger import Limits
-
-    changes: dict[str, Any] = {}
-    for name, value in (("report", report_cap), ("window", window), ("life", life)):
-        if value is not None:
-            checks.positive(f"the cap per {name}", value)
-            changes[name] = Fraction(value)
-    if rounds is not None:
-        changes["rounds_per_day"] = rounds
-    if whole_only is not None:
-        changes["area_in_clear"] = not whole_only
-    found = replace(Limits.load(store), **changes)
-    if found.report > found.window:
-        raise InvalidParameter("the cap per window", "allow at least one report", float(found.window))
-    return found
+def _set_up_in_words(done: SetUp) -> Iterator[str]:
+    device = f"device {done.device}" if done.device else "with the operator's token"
+    yield f"{'Enrolled' if done.enrolled else 'Settings changed'}: {device} at {done.url}."
+    if not done.enrolled:
+        yield "In force: " + ", ".join(f"{name} {value}" for name, value in _plain(done.limits).items())
+    if done.moved:
+        yield f"The list of {done.before} was removed; what was spent stays in the ledger."
+    if done.url.startswith("http://"):
+        yield "This address is not encrypted: use https:// outside your own network."
+    yield "Next: hushcall phone ingest FILE --contacts FILE; hushcall phone status says what is missing."
 
 
 def _plain(limits: Limits) -> dict[str, Any]:

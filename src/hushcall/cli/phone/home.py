@@ -1,4 +1,4 @@
-"""What the phone's commands share: where the phone lives, and opening it."""
+"""What the phone's commands share: which folder is meant, and opening the phone in it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from hushcall.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from hushcall.phone.home.store import Store
@@ -29,32 +27,20 @@ def folder_of(home: Path | None) -> Path:
     return home or default_home()
 
 
-def is_set_up(home: Path | None) -> bool:
-    """Whether there is a store at all; a command that only looks makes none."""
-    from hushcall.phone.home.store import FILE
-
-    return (folder_of(home) / FILE).is_file()
-
-
 @contextmanager
 def opened(home: Path | None) -> Iterator[Store]:
-    """The store of a phone that was set up, or an error that says how to."""
-    from hushcall.phone.home.store import Store
+    """The store of a phone that was set up: for commands that need no server."""
+    from hushcall.phone.home import setup
 
-    if not is_set_up(home):
-        raise InvalidParameter("phone", "be set up first (hushcall phone init --server URL)", str(folder_of(home)))
-    store = Store.open(folder_of(home))
+    store = setup.opened(folder_of(home))
     try:
         yield store
     finally:
         store.close()
 
 
-def phone_of(store: Store) -> Phone:
-    """The phone with its server."""
+def phone_in(home: Path | None) -> Phone:
+    """The phone with its server; whoever asks closes it."""
     from hushcall.phone.phone import Phone
-    from hushcall.phone.reporting.transport import HttpServer
 
-    if not store.get("server"):
-        raise InvalidParameter("phone", "be enrolled first (hushcall phone init --server URL)", "no server yet")
-    return Phone(store, HttpServer(store.get("server"), store.get("token")))
+    return Phone.open(folder_of(home))

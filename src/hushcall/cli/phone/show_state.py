@@ -13,13 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.phone.home import Home, is_set_up, opened, phone_of
+from hushcall.cli.phone.home import Home, folder_of, opened
 from hushcall.cli.show import Json
-from hushcall.errors import HushcallError, InvalidParameter
 
 if TYPE_CHECKING:
     from hushcall.numbers import Number
-    from hushcall.phone.home.health import Finding
     from hushcall.phone.reporting.explain import Explanation, Sent
 
 OTHERS = 4
@@ -37,7 +35,9 @@ def status(home: Home = None, json: Json = False) -> None:
 
       hushcall phone status --json
     """
-    found = _findings(home)
+    from hushcall.phone.home.health import examine_folder
+
+    found = examine_folder(folder_of(home))
     ok = all(finding.ok for finding in found)
     if json:
         show.print_json({"ok": ok, "findings": [asdict(finding) for finding in found]})
@@ -107,18 +107,6 @@ def explain(
     _print(sent, found)
 
 
-def _findings(home: Any) -> list[Finding]:
-    from hushcall.phone.home.health import NOT_SET_UP, Finding, examine
-
-    if not is_set_up(home):
-        return [NOT_SET_UP]
-    try:
-        with opened(home) as store:
-            return examine(phone_of(store) if store.get("server") else None)
-    except HushcallError as error:
-        return [Finding("phone", False, str(error), "Restore the folder, or start anew: hushcall phone forget --all")]
-
-
 def _example() -> Sent:
     from hushcall.phone.reporting.explain import example
     from hushcall.privacy.coins import os_entropy
@@ -128,13 +116,9 @@ def _example() -> Sent:
 
 def _last(home: Any) -> Sent:
     from hushcall.phone.reporting.explain import Sent
-    from hushcall.phone.reporting.participation import latest
 
     with opened(home) as store:
-        row = latest(store, reported=True)
-    if row is None:
-        raise InvalidParameter("report", "have been made first (--example shows one without)", "none yet")
-    return Sent.from_row(row)
+        return Sent.last(store)
 
 
 def _others(sent: Sent) -> list[Number]:
@@ -144,8 +128,6 @@ def _others(sent: Sent) -> list[Number]:
     """
     from hushcall.phone.reporting.explain import likelihood
     from hushcall.privacy.coins import ONE, seeded, uniform, words
-    from hushcall.protocol.items import item_of
-    from hushcall.report.subspace import Subspace
 
     coins, plan, area = seeded(sent.public), sent.plan, sent.number.area
     start = uniform(words(coins(8))[0], len(FICTIONAL))
@@ -153,10 +135,11 @@ def _others(sent: Sent) -> list[Number]:
     drawn = (plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(MOST_TRIES))
     numbers = (plan.number(area, suffix) for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
     some = list(islice(numbers, OTHERS))
-    if not isinstance(sent.mechanism, Subspace):
+    mechanism = sent.one_value
+    if mechanism is None:
         return some
-    best = Fraction(sent.mechanism.response.keep, ONE)
-    fits = (n for n in numbers if likelihood(sent, item_of(n, sent.profile, plan)) == best)
+    best = Fraction(mechanism.response.keep, ONE)
+    fits = (n for n in numbers if likelihood(sent, sent.scheme.items.item(n, plan)) == best)
     return [*some, *islice(fits, 1)]
 
 
@@ -230,9 +213,7 @@ def _print(sent: Sent, found: Explanation) -> None:
 
 def _candidates(sent: Sent) -> int:
     """How many numbers the report may be about: those of the area code, or all where nothing is in the clear."""
-    from hushcall.protocol.items import UNBUCKETED
-
-    areas = len(sent.plan.area_codes) if sent.profile in UNBUCKETED else 1
+    areas = 1 if sent.scheme.bucketed else len(sent.plan.area_codes)
     return areas * sent.plan.valid_suffixes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,12 +63,9 @@ def tokens(
 
       hushcall admin tokens
     """
-    import sqlalchemy as sa
-
-    from hushcall.server.db import schema
-
-    table = schema.admins.c
-    rows = service.store.rows(sa.select(table.id, table.scopes, table.note, table.made, table.revoked))
+    rows = [asdict(row) for row in service.devices.admins()]
+    for row in rows:
+        del row["token_hash"]
     _table("Operators' tokens", rows, json)
 
 
@@ -139,14 +137,9 @@ def appeal(
 
       hushcall admin appeal "+1 202 555 0143" --why "a school's daily call" --who "the school"
     """
-    from hushcall.server.publishing import appeals
-
-    entry = appeals.appeal(service.store, number, why, who or getpass.getuser(), service.now)
-    published = service.publisher.republish(service.now)
-    text = f"Appeal {entry} is open; " + (
-        "a list without the number is published." if published else "it was not listed."
-    )
-    _say({"appeal": entry, "published": published}, json, text)
+    done = service.corrections.appeal(number, why, who or getpass.getuser(), service.now)
+    then = "a list without the number is published." if done.published else "it was not listed."
+    _say({"appeal": done.entry, "published": done.published}, json, f"Appeal {done.entry} is open; {then}")
 
 
 @admin.command("close")
@@ -163,11 +156,8 @@ def close(
 
       hushcall admin close 3 --why "the caller never answered"
     """
-    from hushcall.server.publishing import appeals
-
-    appeals.close_appeal(service.store, entry, why, service.now)
-    published = service.publisher.republish(service.now)
-    _say({"closed": entry, "published": published}, json, f"Appeal {entry} is closed.")
+    done = service.corrections.close(entry, why, service.now)
+    _say({"closed": entry, "published": done.published}, json, f"Appeal {entry} is closed.")
 
 
 @admin.command("appeals")
@@ -184,8 +174,7 @@ def appeal_log(
     """
     from hushcall.server.publishing import appeals
 
-    rows = appeals.appeals(service.store)
-    _table("Appeals", rows, json)
+    _table("Appeals", [asdict(row) for row in appeals.appeals(service.store)], json)
 
 
 @admin.command("allow")
@@ -206,15 +195,12 @@ def allow(
 
       hushcall admin allow "+1 202 555 0199" --remove
     """
-    from hushcall.server.publishing import appeals
-
     if remove:
-        appeals.disallow(service.store, number)
+        done = service.corrections.disallow(number, service.now)
     else:
-        appeals.allow(service.store, number, why, who or getpass.getuser(), service.now)
-    published = service.publisher.republish(service.now)
-    done = "may be listed again" if remove else "is never listed"
-    _say({"number": number, "removed": remove, "published": published}, json, f"{number} {done}.")
+        done = service.corrections.allow(number, why, who or getpass.getuser(), service.now)
+    then = "may be listed again" if remove else "is never listed"
+    _say({"number": number, "removed": remove, "published": done.published}, json, f"{number} {then}.")
 
 
 @admin.command("allowlist")
@@ -231,8 +217,7 @@ def allowlist(
     """
     from hushcall.server.publishing import appeals
 
-    rows = appeals.allowlist(service.store)
-    _table("Never listed", rows, json)
+    _table("Never listed", [asdict(row) for row in appeals.allowlist(service.store)], json)
 
 
 def _say(value: dict[str, Any], json: bool, text: str) -> None:
@@ -242,8 +227,7 @@ def _say(value: dict[str, Any], json: bool, text: str) -> None:
         show.console.print(text, markup=False, soft_wrap=True)
 
 
-def _table(title: str, rows: Any, json: bool) -> None:
-    plain = [dict(row._mapping) for row in rows]
+def _table(title: str, plain: list[dict[str, Any]], json: bool) -> None:
     if json:
         show.print_json(plain)
         return

@@ -72,7 +72,7 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
     else:
         show.console.print("keys: ok")
     if settings.list.allow_file is not None:
-        count = len(exclusions.read_allow_file(settings.list.allow_file))
+        count = len(exclusions.read_allow_file(settings.list.allow_file, settings.round.chosen_plan()))
         show.console.print(f"allowlist: ok, {count} numbers")
 
 

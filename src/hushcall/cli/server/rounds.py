@@ -11,6 +11,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.server.on_service import on_service
 from hushcall.cli.show import Json
+from hushcall.protocol.states import HELD
 
 if TYPE_CHECKING:
     from hushcall.server.service import Service
@@ -38,7 +39,7 @@ def open_round(
 @on_service
 def status(
     service: Service,
-    number: RoundOption = None,
+    round_id: RoundOption = None,
     json: Json = False,
 ) -> None:
     """Show a round: its phase and deadlines, who took part, buckets, how far decoding is, what was found.
@@ -49,7 +50,7 @@ def status(
 
       hushcall round status --round 12 --json
     """
-    _say(service, number, json)
+    _say(service, round_id, json)
 
 
 @rounds.command("advance")
@@ -80,8 +81,8 @@ def advance(
 def _show_progress(service: Any, bar: Any) -> None:
     from hushcall.server.rounds.round_status import status as status_of
 
-    found = status_of(service.store)
-    show.step(bar, "decode", found["parts_decoded"], found["parts"] or 1)
+    at = status_of(service.store)
+    show.step(bar, "decode", at["parts_decoded"], at["parts"] or 1)
 
 
 @rounds.command("hold")
@@ -89,7 +90,7 @@ def _show_progress(service: Any, bar: Any) -> None:
 def hold(
     service: Service,
     why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
-    number: RoundOption = None,
+    round_id: RoundOption = None,
     json: Json = False,
 ) -> None:
     """Stop a round where it is: it takes no uploads and is not decoded.
@@ -98,7 +99,7 @@ def hold(
 
       hushcall round hold --why "too many devices from one place"
     """
-    chosen = number or _newest(service)
+    chosen = round_id or _newest(service)
     service.rounds.hold(chosen, why)
     _say(service, chosen, json)
 
@@ -107,7 +108,7 @@ def hold(
 @on_service
 def release(
     service: Service,
-    number: RoundOption = None,
+    round_id: RoundOption = None,
     json: Json = False,
 ) -> None:
     """Let a held round go on from where it was.
@@ -116,7 +117,7 @@ def release(
 
       hushcall round release --round 12
     """
-    chosen = number or _newest(service)
+    chosen = round_id or _newest(service)
     service.rounds.release(chosen)
     _say(service, chosen, json)
 
@@ -126,7 +127,7 @@ def release(
 def discard(
     service: Service,
     why: Annotated[str, typer.Option(help="For whoever looks at it next.")],
-    number: RoundOption = None,
+    round_id: RoundOption = None,
     json: Json = False,
 ) -> None:
     """End a held round for good: nothing is learned from it, and its reports are deleted.
@@ -135,7 +136,7 @@ def discard(
 
       hushcall round discard --round 12 --why "flooded"
     """
-    chosen = number or _newest(service)
+    chosen = round_id or _newest(service)
     service.rounds.discard(chosen, why)
     _say(service, chosen, json)
 
@@ -145,37 +146,37 @@ def _newest(service: Any) -> int:
     return int(row.id) if row is not None else 0
 
 
-def _say(service: Any, number: int | None, json: bool) -> None:
+def _say(service: Any, round_id: int | None, json: bool) -> None:
     from hushcall.server.rounds.round_status import status as status_of
 
-    if number is None and service.rounds.newest() is None:
+    if round_id is None and service.rounds.newest() is None:
         if json:
             show.print_json({"round": None})
         else:
             show.console.print("No round yet: 'hushcall serve' or 'hushcall round open' opens the first one.")
         return
-    found = status_of(service.store, number)
+    shown = status_of(service.store, round_id)
     if json:
-        show.print_json(found)
+        show.print_json(shown)
         return
-    table = Table(title=f"Round {found['round']}: {found['state']}", show_header=False)
+    table = Table(title=f"Round {shown['round']}: {shown['state']}", show_header=False)
     for label, value in (
-        ("held because" if found["state"] == "held" else "note", found["reason"]),
-        ("announcing", f"{found['opens']} … {found['collects']}"),
-        ("collecting", f"{found['collects']} … {found['closes']}"),
-        ("next round", found["next"]),
-        ("run with", f"{found['profile']} ({found['mechanism']}, ε = {found['epsilon']:g})"),
-        ("devices that announced", f"{found['announced']:,}"),
-        ("reports", f"{found['reports']:,}"),
-        ("buckets", f"{found['buckets_run']} run, {found['buckets_skipped']} skipped"),
-        ("decoded", f"{found['parts_decoded']} of {found['parts']} {show.blocks(_share(found), 16)}"),
-        ("numbers found", f"{found['found']:,}"),
-        ("refused", ", ".join(f"{name} {count}" for name, count in found["refused"].items())),
+        ("held because" if shown["state"] == HELD else "note", shown["reason"]),
+        ("announcing", f"{shown['opens']} … {shown['collects']}"),
+        ("collecting", f"{shown['collects']} … {shown['closes']}"),
+        ("next round", shown["next"]),
+        ("run with", f"{shown['profile']} ({shown['mechanism']}, ε = {shown['epsilon']:g})"),
+        ("devices that announced", f"{shown['announced']:,}"),
+        ("reports", f"{shown['reports']:,}"),
+        ("buckets", f"{shown['buckets_run']} run, {shown['buckets_skipped']} skipped"),
+        ("decoded", f"{shown['parts_decoded']} of {shown['parts']} {show.blocks(_share(shown), 16)}"),
+        ("numbers found", f"{shown['found']:,}"),
+        ("refused", ", ".join(f"{name} {count}" for name, count in shown["refused"].items())),
     ):
         if value:
             table.add_row(label, escape(str(value)))
     show.console.print(table)
 
 
-def _share(found: dict[str, Any]) -> float:
-    return float(found["parts_decoded"] / found["parts"]) if found["parts"] else 0.0
+def _share(shown: dict[str, Any]) -> float:
+    return float(shown["parts_decoded"] / shown["parts"]) if shown["parts"] else 0.0

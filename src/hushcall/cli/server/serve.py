@@ -45,10 +45,10 @@ def serve(
     )
     from hushcall.server import serve
 
-    place = serve.free_port(settings.server.host, settings.server.port)
+    listener = serve.bound(settings.server.host, settings.server.port)
     token = serve.first_admin(settings)
     chosen, say = settings.round.chosen_profile(), show.console.print
-    address = f"http://{settings.server.host}:{place}"
+    address = f"http://{settings.server.host}:{serve.port_of(listener)}"
     say(f"[bold]hushcall[/bold] serves {address}   dashboard {address}/   API {address}/docs   Ctrl-C to stop")
     say(f"Rounds every {settings.round.period:,} s, profile {chosen.name}: {chosen.mechanism}, ε = {chosen.epsilon:g}.")
     if token:
@@ -58,4 +58,4 @@ def serve(
         say(f"  1. Move {settings.keys / 'offline'} to a safe place: the root key is not needed to run the service.")
         say(f"  2. Connect a phone:  hushcall phone init --server {address}")
         say("  3. See the round:    hushcall round status" + (f" --data {settings.data}" if data else ""))
-    serve.serve(settings, place)
+    serve.serve(settings, listener)

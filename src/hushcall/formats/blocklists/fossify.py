@@ -11,12 +11,12 @@ from hushcall.protocol.blocklist import Blocklist
 
 
 def write(blocklist: Blocklist) -> bytes:
-    """All numbers in one line."""
+    """All numbers in one line: the app splits at commas and knows no line ends."""
     return ",".join(entry.number for entry in blocklist.entries).encode()
 
 
 def read(data: bytes) -> frozenset[str]:
-    """The numbers of such a file."""
+    """The numbers of such a file, as the app would take them: how tests check what was written."""
     try:
         return checked(data.decode("ascii").split(",") if data else ())
     except UnicodeDecodeError:

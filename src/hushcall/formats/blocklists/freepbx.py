@@ -29,7 +29,7 @@ def write(blocklist: Blocklist) -> bytes:
 
 
 def read(data: bytes) -> frozenset[str]:
-    """The numbers of such a file."""
+    """The numbers of such a file, as the app would take them: how tests check what was written."""
     return numbers_behind(captured(after_header(text_lines(data), _HEADER), _LINE))
 
 

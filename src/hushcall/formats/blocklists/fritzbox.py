@@ -1,6 +1,7 @@
 """FRITZ!Box: a list comes in, a phonebook in AVM's XML leaves, to be imported and then blocked as a whole.
 
-A contact holds at most nine numbers. What is read goes through ``defusedxml``: no entities, no document types, no net.
+A contact holds at most nine numbers, each of a type that the box knows (home, work, mobile, fax, …). What is
+read goes through ``defusedxml``: no entities, no document types, no net.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def read(data: bytes) -> frozenset[str]:
 
 def _telephony(numbers: tuple[str, ...]) -> str:
     return "".join(
-        f'<number type="other" prio="{int(place == 0)}" id="{place}">{number}</number>'
+        f'<number type="home" prio="{int(place == 0)}" id="{place}">{number}</number>'
         for place, number in enumerate(numbers)
     )
 

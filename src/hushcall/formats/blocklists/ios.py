@@ -27,7 +27,7 @@ def ios_changes(old: Blocklist | None, new: Blocklist) -> tuple[tuple[int, ...],
 
 
 def write(blocklist: Blocklist) -> bytes:
-    """One integer a line."""
+    """One integer a line, without the plus: country code and digits, as CallKit wants them."""
     return "".join(f"{number}\n" for number in integers(blocklist)).encode()
 
 

@@ -29,12 +29,12 @@ def cards(blocklist: Blocklist) -> Iterator[tuple[str, bytes]]:
 
 
 def write(blocklist: Blocklist) -> bytes:
-    """All cards in one file."""
+    """All cards in one file, several numbers a card: address books slow down with their number of cards."""
     return b"".join(card for _, card in cards(blocklist))
 
 
 def read(data: bytes) -> frozenset[str]:
-    """The numbers of such a file."""
+    """The numbers of such a file, as the app would take them: how tests check what was written."""
     text, end = "\r\n".join([*text_lines(data, "\r\n"), ""]), 0
     phones: list[str] = []
     while card := _CARD.match(text, end):

@@ -22,7 +22,7 @@ def write(blocklist: Blocklist) -> bytes:
 
 
 def read(data: bytes) -> frozenset[str]:
-    """The numbers of such a file."""
+    """The numbers of such a file, as the app would take them: how tests check what was written."""
     return checked(captured(after_header(text_lines(data, "\r\n"), _HEADER), _LINE))
 
 

@@ -1,4 +1,4 @@
-"""The phone makes these from its call log: one call, and what a whole file or chunk of a log came to.
+"""What readers make of a call log: one call, and what a whole file or chunk of a log came to.
 
 >>> Call("+12025550143", 1_709_287_872, CallKind.MISSED).hidden
 False
@@ -29,7 +29,7 @@ _NAMELESS = frozenset(("-", "null", "unknown", "(unknown)", "unknown_caller", "n
 
 
 class CallKind(StrEnum):
-    """What became of a call."""
+    """What became of a call. Only some of them count as an unknown caller (``phone.calls.candidates``)."""
 
     INCOMING = "incoming"
     OUTGOING = "outgoing"

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
@@ -48,7 +49,7 @@ class DateLayout:
             raise InvalidData("date", "exist in the calendar", f"{len(text)} characters") from None
 
     def write(self, at: int, zone: tzinfo) -> str:
-        """The local date of a moment."""
+        """The local date of a moment, as the log would write it in that zone."""
         return datetime.fromtimestamp(at, zone).strftime(self.strftime)
 
     def found_in(self, text: str) -> bool:
@@ -70,8 +71,26 @@ DOTTED = DateLayout(
     re.compile(r"(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>\d\d(?:\d\d)?) (?P<hour>\d\d):(?P<minute>\d\d)"),
     "%d.%m.%y %H:%M",
 )
+DAY_FIRST = DateLayout(
+    "ddmmyyyy hhmm",
+    re.compile(r"(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d{4}) (?P<hour>\d\d)(?P<minute>\d\d)"),
+    "%d%m%Y %H%M",
+)
 AMERICAN = DateLayout(
     "mmddyyyy hhmm",
     re.compile(r"(?P<month>\d\d)(?P<day>\d\d)(?P<year>\d{4}) (?P<hour>\d\d)(?P<minute>\d\d)"),
     "%m%d%Y %H%M",
 )
+
+
+def day_comes_first(pairs: Iterable[tuple[int, int]]) -> bool | None:
+    """Whether these first and second parts of dates are day and month; None where no day after the 12th tells.
+
+    Nor is it told where some dates say this and some say that: a date is never guessed.
+
+    >>> day_comes_first([(3, 1), (13, 2)]), day_comes_first([(3, 13)]), day_comes_first([(3, 1)])
+    (True, False, None)
+    """
+    parts = {(one, two) for one, two in pairs if min(one, two) <= 12}  # else it is no date at all
+    first, second = any(one > 12 for one, _ in parts), any(two > 12 for _, two in parts)
+    return None if first == second else first

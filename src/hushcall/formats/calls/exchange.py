@@ -1,11 +1,13 @@
 """What the logs of telephone exchanges (Asterisk, FreeSWITCH) share: rows of CSV, and who of the two is outside.
 
 Such a log says who called whom, but not which of them is the stranger. An internal extension has few digits; where both
-numbers are long, the dialplan context tells.
+numbers are long, the dialplan context tells, or the channels do; where nothing tells, the call is taken for one that
+somebody inside made.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from hushcall.errors import InvalidData
@@ -13,6 +15,10 @@ from hushcall.formats.calls.call import Call, CallKind, known_number
 from hushcall.formats.calls.texts import first_lines
 
 OUTSIDE_DIGITS = 7
+COMES_IN = re.compile(r"trunk|pstn|did|inbound|incoming|outside|external|public|ingress|(?:^|[-_])in$", re.IGNORECASE)
+"""Contexts in which calls arrive, by the names that administrators give them."""
+GOES_OUT = re.compile(r"outbound|outgoing|dialout|outrt|(?:^|[-_])out$", re.IGNORECASE)
+"""Contexts through which calls leave: whoever is the source there is one of us."""
 
 
 def columns(line: str, least: int) -> list[str]:
@@ -42,22 +48,25 @@ def outside(number: str) -> bool:
     return sum(char.isdecimal() for char in number) >= OUTSIDE_DIGITS
 
 
-def stranger(source: str, target: str, context_is_inner: bool) -> tuple[str, bool] | None:
+def stranger(source: str, target: str, came_in: bool) -> tuple[str, bool] | None:
     """The outside party and whether it was called (rather than calling); ``None`` for a call from desk to desk.
 
-    >>> stranger("2025550143", "100", False), stranger("100", "2025550143", False), stranger("100", "101", True)
+    Where both numbers are long, only what shows that the call ``came_in`` makes the caller the stranger: the other
+    mistake would take the exchange's own number, or somebody whom a desk called, for a spammer.
+
+    >>> stranger("2025550143", "100", False), stranger("100", "2025550143", True), stranger("100", "101", False)
     (('2025550143', False), ('2025550143', True), None)
     """
     caller = known_number(source)
     from_inside = bool(caller) and not outside(caller)
-    if outside(target) and (from_inside or context_is_inner):
+    if outside(target) and (from_inside or not came_in):
         return known_number(target), True
     return None if from_inside else (caller, False)
 
 
-def outside_call(source: str, target: str, context_is_inner: bool, at: int, incoming: CallKind) -> Call | None:
+def outside_call(source: str, target: str, came_in: bool, at: int, incoming: CallKind) -> Call | None:
     """The call with the outside party, ``incoming`` unless it was called; ``None`` for a call from desk to desk."""
-    found = stranger(source, target, context_is_inner)
+    found = stranger(source, target, came_in)
     if found is None:
         return None
     number, called = found

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import tzinfo
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.formats.calls.clock import ISO
-from hushcall.formats.calls.exchange import columns, first_rows, outside_call, quoted
+from hushcall.formats.calls.exchange import COMES_IN, GOES_OUT, columns, first_rows, outside_call, quoted
 from hushcall.formats.calls.reader import LogReader
 
 # caller_id_name, caller_id_number, destination_number, context, start, answer, end, duration, billsec, hangup_cause, …
 _SOURCE, _TARGET, _CONTEXT, _START, _ANSWER, _END, _CAUSE = 1, 2, 3, 4, 5, 6, 9
 _COLUMNS = 10
-# Unlike Asterisk's, its context "default" is the one in which the desks dial.
-_INNER = re.compile(r"default|internal|outbound|outgoing", re.IGNORECASE)
 
 
 def _parse(line: str, zone: tzinfo) -> Call | None:
     row = columns(line, _COLUMNS)
     at = ISO.read(row[_START], zone)
-    inner = _INNER.fullmatch(row[_CONTEXT]) is not None
-    return outside_call(row[_SOURCE], row[_TARGET], inner, at, _incoming(row))
+    # Calls arrive in its context "public" and are dialled in "default".
+    came_in = COMES_IN.search(row[_CONTEXT]) is not None and not GOES_OUT.search(row[_CONTEXT])
+    return outside_call(row[_SOURCE], row[_TARGET], came_in, at, _incoming(row))
 
 
 def _incoming(row: list[str]) -> CallKind:

@@ -14,10 +14,11 @@ from hushcall.formats.calls.reader import FileReader
 from hushcall.formats.calls.texts import decode, first_lines, lines
 
 _TITLE = "FRITZ!Box CSV"
-_HEADER = re.compile(r"Type?([;,\t])(?:Datum|Date)\1Name\1.*")
+_HEADER = re.compile(r"\s*Type?\s*([;,\t])\s*(?:Datum|Date)\s*\1.*")
 _CODES = {CallKind.INCOMING: "1", CallKind.MISSED: "2", CallKind.OUTGOING: "3"}
 _KINDS = {code: kind for kind, code in _CODES.items()} | {"4": CallKind.OUTGOING}
-_NAME, _NUMBER = 2, 3
+_NAME = 2
+_NARROWEST = 6  # type, date, number, extension, own number, duration: some boxes leave the name out
 
 Row = tuple[list[str], dict[str, CallKind]]
 
@@ -28,10 +29,16 @@ def _split(data: bytes) -> Iterator[Row]:
     at, header = next(((at, found) for at, line in enumerate(text[:3]) if (found := _HEADER.match(line))), (0, None))
     if header is None:
         raise InvalidData(f"{_TITLE} file", "have a header Typ;Datum;Name;Rufnummer;… on top", f"{len(data)} bytes")
-    titles, *table = (line.removesuffix(header[1]).split(header[1]) for line in text[at:])
-    rows = [_fold(row, len(titles)) for row in table]
+    titles, *table = (_cells(line, header[1]) for line in text[at:])
+    named = len(titles) > _NAME and titles[_NAME].strip() == "Name"
+    rows = [_fold(row, len(titles)) if named else [*row[:_NAME], "", *row[_NAME:]] for row in table]
     meaning = _meaning({row[0] for row in rows})
     yield from ((row, meaning) for row in rows)
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    kind, *rest = line.rstrip(" ").removesuffix(separator).split(separator)
+    return [kind.strip(), *rest]
 
 
 def _fold(row: list[str], width: int) -> list[str]:
@@ -51,11 +58,11 @@ def _meaning(codes: set[str]) -> dict[str, CallKind]:
 
 def _parse(record: Row, zone: tzinfo) -> Call:
     row, kinds = record
-    if len(row) < 7:
+    if len(row) <= _NARROWEST:
         raise InvalidData("row", "have 7 or 8 columns", len(row))
     if row[0] not in kinds:
         raise InvalidData("type", "be a number from 1 to 4", "another")
-    return Call(known_number(row[_NUMBER]), DOTTED.read(row[1], zone), kinds[row[0]], known_name(row[_NAME]))
+    return Call(known_number(row[_NAME + 1]), DOTTED.read(row[1], zone), kinds[row[0]], known_name(row[_NAME]))
 
 
 def _sniff(head: bytes) -> bool:

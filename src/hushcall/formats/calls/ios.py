@@ -15,7 +15,9 @@ from hushcall.formats.calls.reader import FileReader
 _TITLE = "iOS call history"
 _MAGIC = b"SQLite format 3\x00"
 _EPOCH = 978_307_200  # Apple counts seconds from 2001-01-01
-_NEEDED = ("ZADDRESS", "ZDATE", "ZORIGINATED", "ZANSWERED")
+_NEEDED = ("ZADDRESS", "ZDATE", "ZORIGINATED")
+# Some versions lack these. A call that nothing says was answered came in all the same: both kinds count alike.
+_OTHERWISE = {"ZANSWERED": "1", "ZNAME": "NULL"}
 _LONGEST_VALUE = 1_000_000
 _MAKE = "CREATE TABLE ZCALLRECORD (Z_PK INTEGER PRIMARY KEY, ZANSWERED INTEGER, ZORIGINATED INTEGER, ZDATE TIMESTAMP, "
 
@@ -49,8 +51,8 @@ def _rows(database: Any) -> Iterable[tuple[Any, ...]]:
     columns = {str(row[1]) for row in database.execute("PRAGMA table_info(ZCALLRECORD)")}
     if not columns.issuperset(_NEEDED):
         raise InvalidData(f"{_TITLE} table", f"have the columns {', '.join(_NEEDED)}", f"{len(columns)} others")
-    name = "ZNAME" if "ZNAME" in columns else "NULL"
-    query = f"SELECT {', '.join(_NEEDED)}, {name} FROM ZCALLRECORD ORDER BY rowid"  # noqa: S608 (our own words only)
+    others = (name if name in columns else instead for name, instead in _OTHERWISE.items())
+    query = f"SELECT {', '.join((*_NEEDED, *others))} FROM ZCALLRECORD ORDER BY rowid"  # noqa: S608 (our own words only)
     return database.execute(query)  # type: ignore[no-any-return]
 
 

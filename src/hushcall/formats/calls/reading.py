@@ -1,6 +1,6 @@
 r"""The phone's way in: a call log of any known format comes in, calls leave. The table of formats is here.
 
->>> line = b"CID: *DATE*03012024*TIME*1011*LINE*-*NMBR*2025550143*MESG*NONE*NAME*NO NAME*\n"
+>>> line = b"CID: *DATE*03152024*TIME*1011*LINE*-*NMBR*2025550143*MESG*NONE*NAME*NO NAME*\n"
 >>> result = read_calls(line)
 >>> result.format, result.calls[0].number, result.calls[0].kind.value
 ('ncid', '2025550143', 'incoming')
@@ -18,7 +18,8 @@ from hushcall.formats.calls.freeswitch import FREESWITCH
 from hushcall.formats.calls.fritzbox_csv import FRITZBOX_CSV
 from hushcall.formats.calls.fritzbox_xml import FRITZBOX_XML
 from hushcall.formats.calls.ios import IOS
-from hushcall.formats.calls.ncid import NCID
+from hushcall.formats.calls.named_columns import NAMED_COLUMNS
+from hushcall.formats.calls.ncid import NCID, NCID_DAY_FIRST
 from hushcall.formats.calls.reader import Reader
 from hushcall.formats.calls.sms_backup import SMS_BACKUP
 from hushcall.formats.calls.termux import TERMUX
@@ -26,12 +27,15 @@ from hushcall.formats.calls.texts import HEAD_BYTES
 
 READERS: dict[str, Reader] = {
     reader.name: reader
-    for reader in (TERMUX, SMS_BACKUP, ADB, IOS, ASTERISK, FREESWITCH, FRITZBOX_CSV, FRITZBOX_XML, NCID)
+    for reader in (
+        *(TERMUX, SMS_BACKUP, ADB, IOS, ASTERISK, FREESWITCH, FRITZBOX_CSV, FRITZBOX_XML, NCID, NCID_DAY_FIRST),
+        NAMED_COLUMNS,
+    )
 }
 
 
 def reader_named(name: str) -> Reader:
-    """The reader of a format."""
+    """The reader of a format, or an error that lists the names."""
     if name not in READERS:
         raise InvalidParameter("format", f"be one of {', '.join(READERS)}", name)
     return READERS[name]
@@ -42,11 +46,13 @@ def detect(head: bytes, filename: str = "") -> Reader:
     named = [reader for reader in READERS.values() if reader.usual(filename)]
     claims = [reader for reader in READERS.values() if reader.sniff(head[:HEAD_BYTES])] or named
     if len(claims) > 1:
-        claims = [reader for reader in claims if reader in named]
-    if len(claims) != 1:
-        rule = f"be in a known format; --format says which if it is one of {', '.join(READERS)}"
-        raise InvalidData("call log", rule, filename.replace("\\", "/").rpartition("/")[2] or "an unknown one")
-    return claims[0]
+        claims = [reader for reader in claims if reader in named] or claims
+    if len(claims) == 1:
+        return claims[0]
+    rule = f"be in a known format; --format says which if it is one of {', '.join(READERS)}"
+    if claims:
+        rule = f"be surely one of {', '.join(reader.name for reader in claims)}; --format says which"
+    raise InvalidData("call log", rule, filename.replace("\\", "/").rpartition("/")[2] or "an unknown one")
 
 
 def read_calls(

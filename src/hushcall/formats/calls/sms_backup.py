@@ -46,10 +46,10 @@ def _render(calls: Sequence[Call], _zone: tzinfo) -> bytes:
 SMS_BACKUP = FileReader(
     name="sms-backup",
     title=_TITLE,
+    kinds=frozenset(CallKind),
     files=("calls-*.xml", "calls.xml"),
     sniff=_sniff,
     split=_split,
     parse=_parse,
     render=_render,
-    kinds=frozenset(CallKind),
 )

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from hushcall.audit.subjects import fair_keep
 from hushcall.lab.bench import peer
 from hushcall.lab.prove.statistics import DOMAIN, population, reports
 from hushcall.lab.study.metrics import f1
@@ -23,6 +22,8 @@ from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
 from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.mechanisms import names
+from hushcall.mechanisms.examples import fair_keep
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
 from hushcall.report.local_hashing import LocalHashing
@@ -172,9 +173,12 @@ def whole_number(users: int = 23_188, epsilon: float = 8.0, note: Note = silent)
     heavy, items = population(users, 2 * holders, random.Random(2), item_bits=33)
     pairs = reports(learner.mechanism, items, "whole")
     begin = time.perf_counter()
-    found = learner.find(
-        learner.tally(pairs), 10, lambda done: note(f"area code {done} of {areas}") if done % 10 == 0 else None
-    )
+
+    def watch(done: int, total: int) -> None:
+        if done % 10 == 0:
+            note(f"area code {done} of {total}")
+
+    found = learner.find(learner.tally(pairs), 10, watch)
     seconds = time.perf_counter() - begin
     row = {"reports": users, "epsilon": epsilon, "bits": bits, "area_codes": areas, "seconds": seconds}
     hits = {hitter.item for hitter in found}
@@ -196,32 +200,32 @@ def rivals(
     domain = DOMAIN if bits == 24 else range(1 << bits)
     rows = []
     for epsilon in epsilons:
-        scores: dict[str, list[float]] = {"pem": [], "subspace": [], "subspace_told_k": []}
-        wrong = {"pem": 0, "subspace": 0}
+        scores: dict[str, list[float]] = {names.PEM: [], names.SUBSPACE: [], "subspace_told_k": []}
+        wrong = {names.PEM: 0, names.SUBSPACE: 0}
         for seed in seeds:
             note(f"{bits} bits, ε = {epsilon:g}, seed {seed}")
             items, truth = peer.planted(seed, bits)
             chosen = Subspace(epsilon, subspace_tuning.bits_for(len(items), epsilon, len(domain)), bits)
             learners: dict[str, Any] = {
-                "pem": PrefixExtendingLearner(PrefixExtending(epsilon, item_bits=bits), domain),
-                "subspace": SubspaceLearner(chosen, domain),
+                names.PEM: PrefixExtendingLearner(PrefixExtending(epsilon, item_bits=bits), domain),
+                names.SUBSPACE: SubspaceLearner(chosen, domain),
             }
             for name, learner in learners.items():
                 tally = learner.tally(reports(learner.mechanism, items, f"{name} {epsilon} {seed}"))
                 found = {hitter.item for hitter in learner.find(tally, 0.0)}
                 scores[name].append(f1(found, set(truth)))
                 wrong[name] += len(found - set(truth))
-                if name == "subspace":
+                if name == names.SUBSPACE:
                     counts = learner.support(tally)[domain.start : domain.stop]
                     ten = {domain[int(place)] for place in np.argsort(-counts, kind="stable")[:10]}
                     scores["subspace_told_k"].append(f1(ten, set(truth)))
             if environment is not None:
-                task = {"task": "pem", "epsilon": epsilon, "items": items, "bits": bits, "k": 10, "seed": seed}
+                task = {"task": names.PEM, "epsilon": epsilon, "items": items, "bits": bits, "k": 10, "seed": seed}
                 theirs = peer.measure(task, environment)["found"]
                 assert isinstance(theirs, list)  # noqa: S101
                 scores.setdefault("pure_ldp", []).append(f1(set(theirs), set(truth)))
         row = {"epsilon": epsilon, "bits": bits} | {name: statistics.mean(values) for name, values in scores.items()}
-        rows.append(row | {"subspace_wrong": wrong["subspace"]})
+        rows.append(row | {"subspace_wrong": wrong[names.SUBSPACE]})
     return rows
 
 

@@ -30,13 +30,13 @@ from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import os_entropy, seeded
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.sessions import COOKIE, Sessions, secret_of
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.intake.intake import Announce, Answer, Intake
-from hushcall.server.rounds.round_status import document, status
-from hushcall.server.serve import free_port
+from hushcall.server.rounds.round_status import round_info, status
+from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import load_settings
 
@@ -46,7 +46,7 @@ BLOCKS = 8
 LOOK_EVERY = 2.0
 """Seconds between two looks of one viewer."""
 _BARE = """
-import sys, uvicorn
+import socket, sys, uvicorn
 from fastapi import FastAPI, Request, Response
 app = FastAPI()
 
@@ -55,13 +55,14 @@ async def bare(request: Request, number: int, ticket: str) -> Response:
     await request.body()
     return Response(status_code=201)
 
-uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_config=None, access_log=False)
+server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+server.run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
 """
 _SERVER = """
-import sys
+import socket, sys
 from hushcall.server.serve import serve
 from hushcall.server.settings import Settings
-serve(Settings.model_validate_json(sys.argv[2]), int(sys.argv[1]))
+serve(Settings.model_validate_json(sys.argv[2]), socket.socket(fileno=int(sys.argv[1])))
 """
 
 
@@ -102,12 +103,11 @@ def measure(url: str | None, reports: int, connections: int, progress: Progress,
             raise InvalidParameter("database", "be an empty one: the measurement fills it", "one with devices in it")
         half = reports // 2
         requests = _prepared(service, reports, progress)
-        port, bare_port = free_port(HOST, 0), free_port(HOST, 0)
         fast, bare, watched = _Runs(), _Runs(), _Runs()
         page = _live_page(service)
         with (
-            _process([_SERVER, str(port), settings.model_dump_json()], port),
-            _process([_BARE, str(bare_port)], bare_port),
+            _process(_SERVER, settings.model_dump_json()) as port,
+            _process(_BARE) as bare_port,
         ):
             # In turns, so that whatever else the machine does hits all of them alike.
             size = half // (2 * BLOCKS)
@@ -160,7 +160,7 @@ class _Runs:
 
     @property
     def per_second(self) -> float:
-        """Requests."""
+        """Requests answered a second, by the wall clock of the load generator."""
         return len(self.latencies) / self.seconds
 
     def quantile(self, share: float) -> float:
@@ -171,26 +171,28 @@ class _Runs:
 def _prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
     """Enrol phones, let them announce, open the collection, and write down every phone's upload."""
     now = service.now
-    number = service.rounds.open(now)
+    round_id = service.rounds.open(now)
     devices = service.devices.enrol_many(count, now)
     intake, tickets = Intake(service.store, "bench"), []
     for at in range(0, count, 1000):
         progress("phones announce", at, count)
         asked = [
-            Announce(token_hash(token), number, NANP.area_codes[place % AREAS])
+            Announce(token_hash(token), round_id, NANP.area_codes[place % AREAS])
             for place, (_, token) in enumerate(devices[at : at + 1000])
         ]
         for answer in intake.accept(asked):
             assert isinstance(answer, Answer)  # noqa: S101
             tickets.append((answer.body["bucket"], answer.body["ticket"]))
-    service.rounds.decide(number, now)
-    shown = document(service.store, service.rounds.newest())
+    service.rounds.start_collecting(round_id, now)
+    newest = service.rounds.newest()
+    assert newest is not None  # noqa: S101
+    shown = round_info(service.store, newest, service.now).to_plain()
     seed, coins, uploads = bytes.fromhex(shown["seed"]), seeded(b"bench"), []
     for (_, token), (bucket, ticket) in zip(devices, tickets, strict=True):
         mechanism = parameters.from_plain(shown["buckets"][str(bucket)]["parameters"])
-        body = mechanism.privatise(5_550_143, derive("report", seed, bytes.fromhex(ticket)), coins)
+        body = mechanism.privatise(5_550_143, report_seed(seed, bytes.fromhex(ticket)), coins)
         head = (
-            f"PUT /v1/rounds/{number}/reports/{ticket} HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {token}\r\n"
+            f"PUT /v1/rounds/{round_id}/reports/{ticket} HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {token}\r\n"
             f"content-type: application/octet-stream\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         uploads.append(head.encode() + body)
@@ -238,9 +240,12 @@ def _drive(port: int, requests: list[bytes], connections: int, rate: float, core
 
 
 @contextmanager
-def _process(arguments: list[str], port: int) -> Iterator[None]:
-    """A server in a process of its own, ready when this begins and gone when it ends."""
-    process = subprocess.Popen([sys.executable, "-c", *arguments], stderr=subprocess.DEVNULL)  # noqa: S603
+def _process(program: str, *arguments: str) -> Iterator[int]:
+    """A server in a process of its own, ready when this begins and gone when it ends; its port."""
+    with bound(HOST, 0) as listener:
+        port, handed = port_of(listener), listener.fileno()
+        words = [sys.executable, "-c", program, str(handed), *arguments]
+        process = subprocess.Popen(words, stderr=subprocess.DEVNULL, pass_fds=[handed])
     try:
         for _ in range(300):
             try:
@@ -250,7 +255,7 @@ def _process(arguments: list[str], port: int) -> Iterator[None]:
                 time.sleep(0.1)
         else:
             raise InvalidParameter("server", "start within 30 s", port)
-        yield
+        yield port
     finally:
         process.terminate()
         process.wait(timeout=30)

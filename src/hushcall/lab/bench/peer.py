@@ -93,7 +93,7 @@ def measure(
     """
     python = ensure(environment)
     try:
-        done = subprocess.run(  # noqa: S603  (our own worker, in an environment that we made)
+        done = subprocess.run(
             [str(python), "-W", "ignore", str(WORKER)],
             input=json.dumps(task),
             capture_output=True,
@@ -113,9 +113,7 @@ def measure(
 def _step(name: str, command: list[str]) -> None:
     """Run one step of the installation."""
     try:
-        done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, timeout=900.0, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900.0, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PeerUnavailable(f"could not {name}: {type(error).__name__}") from error
     if done.returncode != 0:

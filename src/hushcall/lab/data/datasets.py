@@ -88,7 +88,7 @@ class Calls:
         return int(self.day[-1]) + 1 if len(self) else 0
 
     def date(self, day: int) -> datetime.date:
-        """The date of a day."""
+        """The date of a day, which tables count from the first one on."""
         return self.first + datetime.timedelta(days=day)
 
     @property

@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How large the demo is."""
+    """How large the demo is; ``seed`` decides all its chance but tokens and keys."""
 
     phones: int = 2500
     days: int = 9
@@ -198,7 +198,7 @@ class Demo:
         self.progress("phones verify the list", 0, 1)
         for reader in self.readers:
             reader.sync()
-        data = {reader.load().data for reader in self.readers}
+        data = {reader.load().index.data for reader in self.readers}
         if len(data) != 1:
             raise InvalidParameter("list", "be the same on every phone", f"{len(data)} lists")
         self._loaded = self.readers[0].load()

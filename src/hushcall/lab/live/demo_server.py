@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -55,24 +56,36 @@ class Running:
 
 @contextmanager
 def server(settings: Any, port: int, clock: SharedClock, seed: int) -> Iterator[Running]:
-    """The server, until this ends; its rounds' seeds follow from ``seed``, so that a run can be repeated."""
+    """The server, until this ends. ``seed`` makes rounds' seeds and devices' numbers: a run can be repeated."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
+    listener = _listener(settings.server.host, port)
+    url = "http://{}:{}".format(*listener.getsockname()[:2])
     process = context.Process(
-        target=_serve, args=(settings.model_dump_json(), port, clock, seed, theirs), name="server", daemon=False
+        target=_serve, args=(settings.model_dump_json(), listener, clock, seed, theirs), name="server", daemon=False
     )
-    with _deaf_to_ctrl_c():  # the terminal sends it to everybody; who ends the server is the demo
+    with _deaf_to_ctrl_c(), listener:  # the terminal sends it to everybody; who ends the server is the demo
         process.start()
     theirs.close()
     try:
         token = _token(process, ours)
-        yield Running(f"http://{settings.server.host}:{port}", token)
+        yield Running(url, token)
     finally:
         process.terminate()
         process.join(15)
         if process.is_alive():
             process.kill()
             process.join()
+
+
+def _listener(host: str, wanted: int) -> socket.socket:
+    """At the port that was wanted; where it is taken, at another one."""
+    from hushcall.server.serve import bound
+
+    try:
+        return bound(host, wanted)
+    except InvalidParameter:
+        return bound(host, 0)
 
 
 @contextmanager
@@ -96,7 +109,7 @@ def _token(process: Any, pipe: Any) -> str:
     return str(pipe.recv())
 
 
-def _serve(given: str, port: int, clock: SharedClock, seed: int, pipe: Any) -> None:
+def _serve(given: str, listener: socket.socket, clock: SharedClock, seed: int, pipe: Any) -> None:
     """In the server's process."""
     from hushcall.server.access.devices import SCOPES
     from hushcall.server.logs import set_up
@@ -111,9 +124,9 @@ def _serve(given: str, port: int, clock: SharedClock, seed: int, pipe: Any) -> N
     service = open_service(settings, clock=clock)
     service.rounds.coins = seeded(b"demo %d" % seed)
     token = service.devices.new_admin(frozenset(SCOPES), "the demo's operator", service.now)
-    # Tickets follow from the devices' numbers, and what phones send from their tickets. The tokens become guessable,
-    # which on a loopback server full of invented phones is no loss; the operator's above is not.
-    service.devices.coins = seeded(b"demo devices %d" % seed)
-    with running(service, host=settings.server.host, port=port):
+    # What a phone sends follows from its ticket, and its ticket from its device's number: a run is repeated only if
+    # the numbers are. Tokens and keys stay the system's entropy's.
+    service.devices.numbers = seeded(b"demo devices %d" % seed)
+    with running(service, listener):
         pipe.send(token)
         stop.wait()

@@ -19,7 +19,7 @@ from hushcall.numbers import Number
 from hushcall.phone.calls import candidates
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.reporting.transport import HttpServer
+from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
 
@@ -44,7 +44,7 @@ class Operator:
         return answer.json() if answer.data else None
 
 
-class _Line(HttpServer):
+class _Line(HttpTransport):
     """One phone's way to the server."""
 
     def __init__(self, fleet: Fleet, token: str) -> None:
@@ -76,7 +76,7 @@ class Fleet:
         """The document of the current round."""
         with self._lock:
             if self._round is None:
-                self._round = HttpServer(self.url, pool=self.pool).current_round()
+                self._round = HttpTransport(self.url, pool=self.pool).current_round()
             return self._round
 
     def forget_round(self) -> None:

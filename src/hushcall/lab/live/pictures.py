@@ -15,7 +15,6 @@ from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.lab.live import data_path, demo_page
 from hushcall.lab.live.data_path import Step
 from hushcall.lab.live.demo import Day, Demo, Plan, stage
-from hushcall.server.serve import free_port
 
 WIDTHS = {"desk": (1280, 900), "hand": (390, 844)}
 PUBLIC = {"welcome": "/", "owner": "/owner", "api": "/docs"}
@@ -23,22 +22,22 @@ PRIVATE = {"dashboard": "/", "list": "/list", "number": "/numbers/{number}", "sy
 
 
 def browser_path() -> str:
-    """The browser to look with."""
+    """The browser to look with: the first Chromium or Chrome on the path."""
     for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
         if found := shutil.which(name):
             return found
-    raise InvalidParameter("browser", "be installed: chromium, or Google's Chrome", "none found")
+    raise InvalidParameter("browser", "be installed (apt install chromium, or Google's Chrome)", "none")
 
 
 def main(folder: Path) -> None:
-    """Make them all."""
+    """Make them all, from one run of the demo: the pictures agree with each other."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise MissingExtra("the pictures", "dev") from None
     folder.mkdir(parents=True, exist_ok=True)
     plan, days = Plan(), []
-    with stage(plan, free_port("127.0.0.1", 0), lambda *_: None) as demo:
+    with stage(plan, 0, lambda *_: None) as demo:
         for day in demo.days():
             days.append(day)
             print(f"day {day.day} of {plan.days}", flush=True)

@@ -37,7 +37,7 @@ class Campaign:
             raise InvalidParameter("first, last", "be days from 1 on, in order", (self.first, self.last))
 
     def calls_on(self, day: int) -> bool:
-        """Whether it is at work."""
+        """Whether the campaign is at work on a day."""
         return self.first <= day <= self.last
 
 

@@ -19,12 +19,8 @@ from numpy.typing import NDArray
 from hushcall.learn.channels import decode_hard
 from hushcall.learn.decision import Support
 from hushcall.learn.list_decoding import likeliest
-from hushcall.learn.local_hashing import law_of as olh_law
-from hushcall.learn.original_histogram import OriginalHistogramLearner
-from hushcall.learn.subspace import SubspaceLearner
-from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
-from hushcall.learn.theory import needed_support
-from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.mechanisms.scheme import Family
+from hushcall.mechanisms.schemes import scheme_of
 from hushcall.report.hashing import MultiplyShift
 from hushcall.report.randomisers import ChannelRandomiser
 
@@ -45,22 +41,16 @@ class Bucket:
 
     @property
     def users(self) -> int:
-        """N."""
+        """N: how many phones report in the bucket, whatever they hold."""
         return int(self.counts.sum()) + self.dummies
 
 
 def detect(learner: Any, bucket: Bucket, tau: float, generator: np.random.Generator) -> dict[int, float]:
-    """{item: estimate} of everything that this learner would list."""
-    if isinstance(learner, SubspaceLearner | WholeNumberLearner):
-        return _subspace(learner, bucket, tau, generator)
-    if isinstance(learner, SuccinctHistogramLearner):
-        law = olh_law(learner.mechanism.oracle, bucket.users)
-        candidates = _histogram(learner, learner.list_size, bucket, generator)
-    else:
-        assert isinstance(learner, OriginalHistogramLearner)  # noqa: S101  (rivals run phone by phone)
-        law = learner.law(bucket.users)
-        candidates = _histogram(learner, 0, bucket, generator)
-    return _judged(law, candidates, bucket, tau, generator)
+    """{item: estimate} of everything that this learner would list. Rivals have no short cut (``phone_by_phone``)."""
+    if scheme_of(learner.mechanism).family is Family.OURS:
+        return _tested(learner, bucket, tau, generator)
+    candidates = _histogram(learner, learner.list_size, bucket, generator)
+    return _judged(learner.law(bucket.users), candidates, bucket, tau, generator)
 
 
 def _judged(
@@ -77,19 +67,16 @@ def _judged(
     return found
 
 
-def _subspace(
-    learner: SubspaceLearner | WholeNumberLearner, bucket: Bucket, tau: float, generator: np.random.Generator
-) -> dict[int, float]:
-    law, rule = learner.law(bucket.users), learner.rule(tau)
-    least = max(law.threshold(rule.level, rule.hypotheses), needed_support(law, tau))
+def _tested(learner: Any, bucket: Bucket, tau: float, generator: np.random.Generator) -> dict[int, float]:
+    law = learner.law(bucket.users)
+    least = learner.rule(tau).least(law)
     counts = generator.binomial(bucket.counts, law.p) + generator.binomial(law.reports - bucket.counts, law.q)
     estimates = np.asarray(law.estimate(counts.astype(np.float64)))
     found = {int(bucket.items[place]): float(estimates[place]) for place in np.flatnonzero(counts >= least)}
-    areas = learner.areas if isinstance(learner, WholeNumberLearner) else 1
-    absent = len(learner.domain) * areas - len(bucket.items)
+    absent = len(learner.domain) * learner.areas - len(bucket.items)
     for _ in range(generator.binomial(absent, min(law.p_value(least), 1.0))):
-        item = int(generator.integers(areas)) << 24 | int(generator.integers(learner.domain.start, learner.domain.stop))
-        found.setdefault(item, float(law.estimate(float(least))))
+        area, suffix = generator.integers(learner.areas), generator.integers(learner.domain.start, learner.domain.stop)
+        found.setdefault(int(area) << 24 | int(suffix), float(law.estimate(float(least))))
     return found
 
 

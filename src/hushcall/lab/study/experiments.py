@@ -14,12 +14,15 @@ from typing import Any
 
 from hushcall.lab.study.metrics import relative_blocking
 from hushcall.lab.study.months import Setting, weight
+from hushcall.mechanisms import names
 
 Results = Mapping[Setting, list[dict[str, Any]]]
 Row = dict[str, Any]
 
 EPSILONS_HH = (12.0, 8.8, 7.0, 5.6, 4.4)
 EPSILON_OLH = 3.0
+RANDOMISERS = {names.SH_BASIC: "basic", names.SH_EXTENDED: "extended"}
+"""The two that the paper's figures compare."""
 TAUS = (143, 151, 161, 174, 195)
 TAU = 143
 BUDGETS = (1.5, 3.0, 6.0, 11.8, 15.0)
@@ -47,7 +50,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table."""
+    """One figure or table of the paper: its name, what it varies, and what must come out."""
 
     name: str
     title: str
@@ -82,13 +85,13 @@ def _rising(values: Sequence[float], slack: float = 0.0) -> bool:
     return all(b >= a - slack for a, b in pairwise(values)) and values[-1] > values[0]
 
 
-def _histograms(epsilons: Sequence[float], kinds: Sequence[str] = ("sh-basic", "sh-extended")) -> list[Setting]:
-    return [Setting(kind, round(hh + EPSILON_OLH, 9)) for kind in kinds for hh in epsilons]
+def _histograms(epsilons: Sequence[float]) -> list[Setting]:
+    return [Setting(kind, round(hh + EPSILON_OLH, 9)) for kind in RANDOMISERS for hh in epsilons]
 
 
 def _by_budget(results: Results) -> list[Row]:
     return [
-        {"randomiser": s.mechanism.removeprefix("sh-"), "epsilon_hh": round(s.epsilon - EPSILON_OLH, 9), **summary(r)}
+        {"randomiser": RANDOMISERS[s.mechanism], "epsilon_hh": round(s.epsilon - EPSILON_OLH, 9), **summary(r)}
         for s, r in results.items()
     ]
 
@@ -122,11 +125,11 @@ def _f1_statements(rows: list[Row]) -> list[Statement]:
 
 def _tau_settings(quick: bool) -> list[Setting]:
     taus = TAUS[::2] if quick else TAUS
-    return [Setting(kind, 8.8 + EPSILON_OLH, tau) for kind in ("sh-basic", "sh-extended") for tau in taus]
+    return [Setting(kind, 8.8 + EPSILON_OLH, tau) for kind in RANDOMISERS for tau in taus]
 
 
 def _by_tau(results: Results) -> list[Row]:
-    return [{"randomiser": s.mechanism.removeprefix("sh-"), "tau": s.tau, **summary(r)} for s, r in results.items()]
+    return [{"randomiser": RANDOMISERS[s.mechanism], "tau": s.tau, **summary(r)} for s, r in results.items()]
 
 
 def _tau_statements(rows: list[Row]) -> list[Statement]:
@@ -146,7 +149,7 @@ THETAS = (50, 100, 143)
 def _cbr_settings(quick: bool) -> list[Setting]:
     budgets, thetas = (EPSILONS_HH[::2], (143,)) if quick else (EPSILONS_HH, THETAS)
     plain = [Setting("none", 1.0, theta) for theta in thetas]
-    return plain + [Setting("sh-extended", round(hh + EPSILON_OLH, 9), theta) for theta in thetas for hh in budgets]
+    return plain + [Setting(names.SH_EXTENDED, round(hh + EPSILON_OLH, 9), theta) for theta in thetas for hh in budgets]
 
 
 def _cbr_rows(results: Results) -> list[Row]:
@@ -186,7 +189,7 @@ def _cbr_statements(rows: list[Row]) -> list[Statement]:
 
 
 def _rounds_settings(quick: bool) -> list[Setting]:
-    return [Setting("sh-extended", 8.8 + EPSILON_OLH, rounds=t) for t in ((2, 4) if quick else (1, 2, 3, 4))]
+    return [Setting(names.SH_EXTENDED, 8.8 + EPSILON_OLH, rounds=t) for t in ((2, 4) if quick else (1, 2, 3, 4))]
 
 
 def _by_rounds(results: Results) -> list[Row]:
@@ -204,17 +207,17 @@ def _compare_settings(quick: bool) -> list[Setting]:
     budgets = (3.0, 11.8) if quick else BUDGETS
     out = [Setting("none", 1.0)]
     for epsilon in budgets:
-        out += [Setting("subspace", epsilon, level=LEVEL), Setting("whole-number", epsilon, level=LEVEL)]
+        out += [Setting(names.SUBSPACE, epsilon, level=LEVEL), Setting(names.WHOLE_NUMBER, epsilon, level=LEVEL)]
         # The original's exact cost is (T+1)/(2T+1) of its nominal budget: it may be given more.
-        out.append(Setting("sh-original", round(epsilon * 5 / 3, 9)))
+        out.append(Setting(names.SH_ORIGINAL, round(epsilon * 5 / 3, 9)))
         if epsilon > EPSILON_OLH:
-            for mechanism in ("sh-basic", "sh-extended", "sh-tuned"):
+            for mechanism in (names.SH_BASIC, names.SH_EXTENDED, names.SH_TUNED):
                 for size in (0, LIST):
                     out.append(Setting(mechanism, epsilon, list_size=size, exact=True))
         if not quick:
-            out += [Setting(rival, epsilon, full=True, days=FULL_DAYS) for rival in ("pem", "treehist")]
+            out += [Setting(rival, epsilon, full=True, days=FULL_DAYS) for rival in (names.PEM, names.TREEHIST)]
     for epsilon in (3.0,) if quick else (1.5, 3.0, 6.0):
-        out.append(Setting("subspace", epsilon, level=LEVEL, full=True, days=1 if quick else FULL_DAYS))
+        out.append(Setting(names.SUBSPACE, epsilon, level=LEVEL, full=True, days=1 if quick else FULL_DAYS))
     return out
 
 
@@ -223,7 +226,7 @@ def _compare_rows(results: Results) -> list[Row]:
     rows = []
     for setting, found in results.items():
         name = setting.mechanism + (", list" if setting.list_size else "")
-        epsilon = setting.epsilon * 3 / 5 if setting.mechanism == "sh-original" else setting.epsilon
+        epsilon = setting.epsilon * 3 / 5 if setting.mechanism == names.SH_ORIGINAL else setting.epsilon
         days = len(found[0]["days"])
         row: Row = {"mechanism": name, "epsilon": round(epsilon, 6), "path": "full decoder" if setting.full else "fast"}
         row |= {"days": days, **summary(found)}
@@ -239,16 +242,16 @@ def _compare_statements(rows: list[Row]) -> list[Statement]:
     out = []
     for epsilon, least in ((1.5, 0.90), (3.0, 0.95), (6.0, 0.98)):
         for path in ("fast", "full decoder"):
-            if _has(rows, mechanism="subspace", epsilon=epsilon, path=path):
-                row = pick(rows, mechanism="subspace", epsilon=epsilon, path=path)
+            if _has(rows, mechanism=names.SUBSPACE, epsilon=epsilon, path=path):
+                row = pick(rows, mechanism=names.SUBSPACE, epsilon=epsilon, path=path)
                 text = f"{row['f1']:.3f} over {row['days']} days"
                 out.append(
                     Statement(f"ours: F1 ≥ {least:g} at ε = {epsilon:g} ({path})", text, row["f1"] >= least - 5e-4)
                 )
-    for epsilon in sorted({row["epsilon"] for row in rows if row["mechanism"] == "sh-extended"}):
+    for epsilon in sorted({row["epsilon"] for row in rows if row["mechanism"] == names.SH_EXTENDED}):
         base, listed, tuned = (
             pick(rows, mechanism=name, epsilon=epsilon)["f1"]
-            for name in ("sh-extended", "sh-extended, list", "sh-tuned")
+            for name in (names.SH_EXTENDED, "sh-extended, list", names.SH_TUNED)
         )
         text = f"{base:.3f} → {listed:.3f} by lists, {tuned:.3f} tuned"
         says = f"ours: lists and the tuned randomiser improve on the paper's at ε = {epsilon:g}"
@@ -258,9 +261,9 @@ def _compare_statements(rows: list[Row]) -> list[Statement]:
 
 def _real_settings(quick: bool) -> list[Setting]:
     budgets = (8.0,) if quick else (4.0, 6.0, 8.0, 10.0)
-    out = [Setting("none", 1.0, 10), Setting("sh-extended", 11.8), Setting("sh-extended", 15.0)]
+    out = [Setting("none", 1.0, 10), Setting(names.SH_EXTENDED, 11.8), Setting(names.SH_EXTENDED, 15.0)]
     for epsilon in budgets:
-        daily = Setting("subspace", epsilon, 10, level=REAL_LEVEL)
+        daily = Setting(names.SUBSPACE, epsilon, 10, level=REAL_LEVEL)
         out += [daily, replace(daily, window=7), replace(daily, level=1e-3)]
     return out
 
@@ -282,10 +285,10 @@ def _real_rows(results: Results) -> list[Row]:
 
 
 def _real_statements(rows: list[Row]) -> list[Statement]:
-    listed = sum(row["listed_a_day"] for row in rows if row["mechanism"] == "sh-extended")
+    listed = sum(row["listed_a_day"] for row in rows if row["mechanism"] == names.SH_EXTENDED)
     out = [Statement("the paper's protocol at τ = 143 finds nothing on today's spam", f"{listed:g} a day", listed == 0)]
-    if _has(rows, mechanism="subspace", epsilon=8.0, window=1, level=REAL_LEVEL):
-        row = pick(rows, mechanism="subspace", epsilon=8.0, window=1, level=REAL_LEVEL)
+    if _has(rows, mechanism=names.SUBSPACE, epsilon=8.0, window=1, level=REAL_LEVEL):
+        row = pick(rows, mechanism=names.SUBSPACE, epsilon=8.0, window=1, level=REAL_LEVEL)
         says = "ours: CBR/CBR* ≥ 0.95 at ε = 8, θ = 10"
         text = f"{row['relative_cbr']:.2f} ± {row['relative_cbr_sd']:.2f}, {row['wrong_a_day']:.2f} wrong a day"
         out.append(Statement(says, text, row["relative_cbr"] >= 0.95 and row["wrong_a_day"] < 1))

@@ -34,7 +34,7 @@ class Scores:
 
     @classmethod
     def total(cls, scores: Sequence[Scores]) -> Scores:
-        """Over several days."""
+        """The sum over several days: scores of a month are scores of these sums, not means of days."""
         return cls(sum(s.true for s in scores), sum(s.false for s in scores), sum(s.undetected for s in scores))
 
     @property
@@ -49,7 +49,7 @@ class Scores:
 
     @property
     def f1(self) -> float:
-        """Their harmonic mean."""
+        """The harmonic mean of precision and recall; 0 where nothing is right."""
         return 2 * self.true / (2 * self.true + self.false + self.undetected) if self.true else 0.0
 
 

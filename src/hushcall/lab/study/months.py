@@ -17,13 +17,14 @@ from hushcall.lab.study import bucket_model
 from hushcall.lab.study.metrics import Scores, blocking_rates, days_to_listing
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.decision import Support
-from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.window import PooledSupport
+from hushcall.mechanisms.scheme import Family
 from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import seeded
-from hushcall.profiles import RIVALS, Profile
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.profiles import Profile
+from hushcall.protocol.items import WHOLE, ItemCodec
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.mechanism import report_bytes
 
 SCALE = NANP.suffixes
@@ -56,23 +57,23 @@ class Setting:
             self.tau,
             level=self.level,
             epsilon_olh=self.epsilon_olh,
-            rounds=self.rounds,
+            repetitions=self.rounds,
             list_size=self.list_size,
             accounting=Accounting.EXACT if self.exact else Accounting.PAPER,
         )
 
 
 def buckets_of(
-    calls: Calls, day: int, users: int, generator: np.random.Generator, *, whole: bool
+    calls: Calls, day: int, users: int, generator: np.random.Generator, codec: ItemCodec
 ) -> dict[int, bucket_model.Bucket]:
     """The day's buckets by area code (or the one of a round with nothing in the clear), dummies included."""
     areas, suffixes, counts = calls.counts(day)
     missing = users - int(counts.sum())
     plan = np.array(NANP.area_codes)
-    if whole:
-        index = np.searchsorted(plan, areas)
-        items = index.astype(np.int64) << NANP.suffix_bits | suffixes
-        return {0: bucket_model.Bucket(items, counts.astype(np.int64), missing)}
+    if not codec.bucketed:
+        places = np.searchsorted(plan, areas).astype(np.int64)
+        items = codec.compose(places, areas.astype(np.int64), suffixes.astype(np.int64), NANP)
+        return {WHOLE: bucket_model.Bucket(items, counts.astype(np.int64), missing)}
     dummies = dict(
         zip(NANP.area_codes, generator.multinomial(missing, np.full(len(plan), 1 / len(plan))).tolist(), strict=True)
     )
@@ -91,35 +92,20 @@ def detect_day(
 ) -> dict[int, float]:
     """{number: estimate} of everything that one day's round lists."""
     profile, found = setting.profile(), {}
-    whole = setting.mechanism == "whole-number"
-    buckets = (
-        buckets_of(calls, day, users, generator, whole=whole)
-        if setting.mechanism != "sh-original"
-        else _original(calls, day, users)
-    )
+    scheme = profile.scheme
+    buckets = buckets_of(calls, day, users, generator, scheme.items)
     for area, bucket in buckets.items():
         learner = open_bucket(profile, NANP, bucket.users, generator.bytes(SEED_BYTES), len(buckets))
         if learner is None:
             continue
-        if setting.full or setting.mechanism in RIVALS:
+        if setting.full or scheme.family is Family.RIVAL:
             detected = phone_by_phone(learner, bucket, setting.tau, generator)
         else:
             detected = bucket_model.detect(learner, bucket, setting.tau, generator)
         for item, estimate in detected.items():
-            found[_number(item, area, setting.mechanism)] = estimate
+            if number := scheme.items.number(item, area, NANP):
+                found[number.national] = estimate
     return found
-
-
-def _original(calls: Calls, day: int, users: int) -> dict[int, bucket_model.Bucket]:
-    areas, suffixes, counts = calls.counts(day)
-    numbers = areas.astype(np.int64) * SCALE + suffixes
-    return {0: bucket_model.Bucket(numbers, counts.astype(np.int64), users - int(counts.sum()))}
-
-
-def _number(item: int, area: int, mechanism: str) -> int:
-    if mechanism == "whole-number":
-        return NANP.area_codes[item >> NANP.suffix_bits] * SCALE + (item & ((1 << NANP.suffix_bits) - 1))
-    return item if mechanism == "sh-original" else area * SCALE + item
 
 
 def phone_by_phone(
@@ -207,10 +193,10 @@ def windowed(
     profile, out = setting.profile(), []
     for day in range(days):
         today = {}
-        buckets = buckets_of(calls, day, users, generator, whole=False)
+        buckets = buckets_of(calls, day, users, generator, profile.scheme.items)
         for area, bucket in buckets.items():
-            learner = open_bucket(profile, NANP, bucket.users, bytes(SEED_BYTES), len(buckets))
-            if isinstance(learner, SubspaceLearner):
+            learner: Any = open_bucket(profile, NANP, bucket.users, bytes(SEED_BYTES), len(buckets))
+            if learner is not None:
                 law, held = learner.law(bucket.users), bucket.counts
                 drawn = generator.binomial(held, law.p) + generator.binomial(law.reports - held, law.q)
                 today[area] = (law, bucket.items, drawn)

@@ -22,12 +22,11 @@ from hushcall.lab.study.months import Setting
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.learn.channels import decode_hard
 from hushcall.learn.decision import Support
-from hushcall.learn.local_hashing import law_of as olh_law
-from hushcall.learn.subspace import SubspaceLearner
-from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
-from hushcall.learn.theory import needed_support
+from hushcall.mechanisms import names
+from hushcall.mechanisms.scheme import Family
+from hushcall.mechanisms.schemes import scheme_of
 from hushcall.numbers import NANP
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 
 USERS = 1000
 VICTIM = 5_550_143
@@ -50,16 +49,16 @@ def chance_listed(learner: Any, fakes: int, tau: float, runs: int = RUNS, seed: 
     """The share of rounds that list a victim whom nobody honest reports, with ``fakes`` of 1000 devices lying."""
     generator, hits = np.random.default_rng([seed, fakes]), 0
     for _ in range(runs):
-        if isinstance(learner, SubspaceLearner):
+        if scheme_of(learner.mechanism).family is Family.OURS:
             law = learner.law(USERS)
-            least = max(law.threshold(learner.level, learner.rule(tau).hypotheses), needed_support(law, tau))
+            least = learner.rule(tau).least(law)
             hits += fakes + generator.binomial(USERS - fakes, law.q) >= least
         else:
             hits += _histogram_lists(learner, fakes, tau, generator)
     return hits / runs
 
 
-def _histogram_lists(learner: SuccinctHistogramLearner, fakes: int, tau: float, generator: np.random.Generator) -> bool:
+def _histogram_lists(learner: Any, fakes: int, tau: float, generator: np.random.Generator) -> bool:
     chosen = learner.mechanism
     phones = generator.integers(learner.domain.start, learner.domain.stop, USERS - fakes)
     spelled = False
@@ -73,8 +72,8 @@ def _histogram_lists(learner: SuccinctHistogramLearner, fakes: int, tau: float, 
         for position in np.arange(fakes) % chosen.code.length:  # colluding fakes spread evenly over the positions
             mine[position] += -1 if word >> int(position) & 1 else 1
         spelled |= VICTIM in decode_hard(mine[None, :], chosen.code, chosen.item_bits, learner.domain)
-    law = olh_law(chosen.oracle, USERS)
-    return bool(spelled and fakes + generator.binomial(USERS - fakes, law.q) >= needed_support(law, tau))
+    law = learner.law(USERS)
+    return bool(spelled and fakes + generator.binomial(USERS - fakes, law.q) >= law.needed(tau))
 
 
 def fakes_needed(learner: Any, tau: float, runs: int = RUNS) -> int:
@@ -90,11 +89,11 @@ def document(quick: bool) -> dict[str, Any]:
     """Rows for several mechanisms and budgets."""
     runs = 40 if quick else RUNS
     rows = []
-    settings = [Setting("subspace", epsilon, tau=10) for epsilon in (2.0, 4.0, 6.0, 8.0)]
-    settings += [Setting(kind, 11.8) for kind in ("sh-extended", "sh-tuned")]
+    settings = [Setting(names.SUBSPACE, epsilon, tau=10) for epsilon in (2.0, 4.0, 6.0, 8.0)]
+    settings += [Setting(kind, 11.8) for kind in (names.SH_EXTENDED, names.SH_TUNED)]
     for setting in settings:
         learner: Any = open_bucket(setting.profile(), NANP, USERS, bytes(SEED_BYTES))
-        law = learner.law(USERS) if isinstance(learner, SubspaceLearner) else olh_law(learner.mechanism.oracle, USERS)
+        law = learner.law(USERS)
         sized = max(tau_for(law, TOLERANCE), setting.tau)
         row: dict[str, Any] = {"mechanism": setting.mechanism, "epsilon": setting.epsilon, "tau": setting.tau}
         row |= {"influence": influence(law), "fakes_needed": fakes_needed(learner, setting.tau, runs)}

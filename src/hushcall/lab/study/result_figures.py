@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hushcall.lab.figures import BLUE, GREEN, MARKERS, ORANGE, PALETTE, RED, save, tidy
+from hushcall.mechanisms import names
 
 Row = dict[str, Any]
 
@@ -73,12 +74,12 @@ def _scores(rows: Sequence[Row], x: str, across: str, title: str, path: Path) ->
 
 
 def draw_f1(rows: Sequence[Row], title: str, path: Path) -> None:
-    """Against the budget."""
+    """F1 against the budget, a line a mechanism."""
     _scores(rows, "epsilon_hh", "ε_HH, budget for finding numbers", title, path)
 
 
 def draw_tau(rows: Sequence[Row], title: str, path: Path) -> None:
-    """Against the threshold."""
+    """F1 against the threshold τ."""
     _scores(rows, "tau", "τ, reports above which a number is heavy", title, path)
 
 
@@ -98,7 +99,7 @@ def draw_cbr(rows: Sequence[Row], title: str, path: Path) -> None:
 
 
 def draw_rounds(rows: Sequence[Row], title: str, path: Path) -> None:
-    """F1 against T."""
+    """F1 against T, the repetitions of the histogram."""
     figure = Figure(figsize=(6.5, 4.5), layout="constrained")
     axes = figure.subplots()
     ordered = sorted(rows, key=lambda row: row["rounds"])
@@ -122,10 +123,10 @@ def draw_compare(rows: Sequence[Row], title: str, path: Path) -> None:
     """F1 against ε, one line per mechanism; crosses are the full decoder on whole days."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     axes = figure.subplots()
-    shown = [row for row in rows if row["mechanism"] not in ("none", "sh-original") and row["path"] == "fast"]
+    shown = [row for row in rows if row["mechanism"] not in ("none", names.SH_ORIGINAL) and row["path"] == "fast"]
     _lines(axes, shown, "mechanism", "epsilon", "f1")
     full = [row for row in rows if row["path"] == "full decoder"]
-    for name, colour in (("subspace", BLUE), ("pem", RED), ("treehist", GREEN)):
+    for name, colour in ((names.SUBSPACE, BLUE), (names.PEM, RED), (names.TREEHIST, GREEN)):
         mine = [row for row in full if row["mechanism"] == name]
         if mine:
             label = f"{name}, full decoder, {mine[0]['days']} days"
@@ -146,9 +147,9 @@ def draw_real(rows: Sequence[Row], title: str, path: Path) -> None:
     axes = figure.subplots()
     axes.axhline(1, color="0.5", linewidth=1, linestyle="--")
     axes.annotate("daily list without privacy", (0.98, 1), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    ours = [row for row in rows if row["mechanism"] == "subspace" and row["level"] > 0.01]
+    ours = [row for row in rows if row["mechanism"] == names.SUBSPACE and row["level"] > 0.01]
     _lines(axes, ours, "window", "epsilon", "relative_cbr", {1: "subspace, daily", 7: "subspace, last 7 days together"})
-    paper = [row for row in rows if row["mechanism"] == "sh-extended"]
+    paper = [row for row in rows if row["mechanism"] == names.SH_EXTENDED]
     if paper:
         label = "the paper's protocol, τ = 143"
         axes.plot(

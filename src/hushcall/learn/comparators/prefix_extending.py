@@ -8,7 +8,7 @@ pays for searching with √groups times the noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hushcall import checks
 from hushcall.learn import tally_codec as files
+from hushcall.learn.comparators.outlook import described, staged_chance
 from hushcall.learn.comparators.splitting import (
     best,
     check_domain,
@@ -31,8 +32,11 @@ from hushcall.learn.comparators.splitting import (
 )
 from hushcall.learn.compiled import kernel
 from hushcall.learn.decision import HeavyHitter, Support, above
-from hushcall.learn.learner import Reported, matrix, refuse, seeds
+from hushcall.learn.gate import more_than_tau
+from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, seeds, valid_suffixes
 from hushcall.learn.local_hashing import law_of, read_values, same_maker
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import Profile
 from hushcall.report.hashing import HASH_BITS
 from hushcall.report.prefix_extending import GROUP_PIECE, PrefixExtending
 
@@ -75,7 +79,7 @@ class PrefixTally:
 
 
 @dataclass(frozen=True)
-class PrefixExtendingLearner:
+class PrefixExtendingLearner(InOnePart[PrefixTally]):
     """PEM's server, told that ``k`` numbers are wanted; it keeps ``breadth``·k prefixes of each length.
 
     PEM itself keeps k. More costs time only, and loses fewer numbers on the way.
@@ -144,7 +148,7 @@ class PrefixExtendingLearner:
             prefixes = extend(prefixes[kept], length, longer, bits, self.domain)
         return prefixes
 
-    def find(self, tally: PrefixTally, tau: float) -> list[HeavyHitter]:
+    def find(self, tally: PrefixTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The k best items, of those with f̂ > τ."""
         last = self.mechanism.groups - 1
         part, law = tally.size(last), self.law(tally.count)
@@ -154,6 +158,39 @@ class PrefixExtendingLearner:
         counts = self.support(tally, last, items)
         chosen = best(counts, self.k)
         return above((judge(law, part, int(items[i]), int(counts[i])) for i in chosen), tau)
+
+    def stage(self, law: Support, nodes: int, *, last: bool) -> tuple[int, int]:
+        """The cut is where noise fills the places in expectation."""
+        kept = self.k * self.breadth
+        places = self.k if last else kept
+        return law.threshold(0.5, max(nodes / (2 * places), 1)), kept
+
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """That every group keeps it."""
+        return staged_chance(self, users, tau)
+
+    @property
+    def setting(self) -> str:
+        """How many groups."""
+        return described(self.mechanism.groups)
+
+
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> PrefixExtendingLearner | None:
+    """Behind the histograms' gate, and told to seek the ten largest."""
+    if not more_than_tau(users, profile.tau):
+        return None
+    return PrefixExtendingLearner(PrefixExtending(profile.epsilon), valid_suffixes(plan))
+
+
+def resume(profile: Profile, plan: NumberingPlan, mechanism: PrefixExtending, buckets: int) -> PrefixExtendingLearner:
+    """With the parameters that the phones were given."""
+    return PrefixExtendingLearner(mechanism, valid_suffixes(plan))
 
 
 @kernel(parallel=True)

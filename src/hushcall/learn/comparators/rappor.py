@@ -13,7 +13,8 @@ bit, and π = 1 − (1 − 1/m)^k the chance that another item sets it, two deco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,13 +27,19 @@ from hushcall.errors import InvalidParameter
 from hushcall.learn import tally_codec as files
 from hushcall.learn.comparators.splitting import check_domain, pieces, shares
 from hushcall.learn.decision import HeavyHitter, Rule
-from hushcall.learn.learner import Reported, matrix
+from hushcall.learn.gate import more_than_tau
+from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, valid_suffixes
 from hushcall.learn.local_hashing import same_maker
+from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ONE
+from hushcall.profiles import Profile
 from hushcall.report.hashing import HASH_BITS
 from hushcall.report.rappor import COHORT_PIECE, Rappor
 
+ASSUMED_CANDIDATES = 1000
+"""Plans reckon as if it were given so many numbers to choose among."""
 MOST_TRIED = 1 << 17
+_ANY = (2_000_000,)
 _BLOCK = 1 << 11  # candidates whose filters exist at a time
 
 
@@ -60,7 +67,7 @@ class RapporTally:
 
 
 @dataclass(frozen=True)
-class RapporLearner:
+class RapporLearner(InOnePart[RapporTally]):
     """RAPPOR's server. ``candidates`` are tried; without any, the whole domain is, if it is small.
 
     The regression takes the ``width`` candidates with the largest closed-form estimates.
@@ -101,7 +108,7 @@ class RapporLearner:
         return RapporTally(self.made_by, arrays["ones"].astype(np.int64), arrays["sizes"].astype(np.int64))
 
     @property
-    def chance(self) -> float:
+    def taken(self) -> float:
         """π: that another item sets a given bit."""
         return float(1 - (1 - 1 / self.mechanism.bits) ** self.mechanism.functions)
 
@@ -109,7 +116,7 @@ class RapporLearner:
         """Each cohort and bit's t − π·n: the phones that truly set it, beyond what chance sets."""
         keep, flip = (weight / ONE for weight in self.mechanism.flips.odds)
         sizes = tally.sizes[:, None]
-        return (tally.ones - flip * sizes) / (keep - flip) - self.chance * sizes
+        return (tally.ones - flip * sizes) / (keep - flip) - self.taken * sizes
 
     def filters(self, items: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(items, cohorts, bits): the Bloom filters."""
@@ -130,14 +137,14 @@ class RapporLearner:
         for first in range(0, len(every), _BLOCK):
             filters = self.filters(every[first : first + _BLOCK])
             means = (filters * excess).sum(axis=2) / filters.sum(axis=2)
-            out[first : first + _BLOCK] = means.sum(axis=1) / (1 - self.chance)
+            out[first : first + _BLOCK] = means.sum(axis=1) / (1 - self.taken)
         return out
 
     def regress(self, tally: RapporTally, items: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
         """Per item, its count and the count's standard error; both 0 where least squares want none of it."""
         # A candidate that c phones hold adds c·n_cohort/n to its bits there, and takes c·π·n_cohort/n from chance.
         weights = (tally.sizes / max(tally.count, 1))[:, None]
-        design = ((self.filters(items) - self.chance) * weights).reshape(len(items), -1).T
+        design = ((self.filters(items) - self.taken) * weights).reshape(len(items), -1).T
         target = self.excess(tally).ravel()
         gram = design.T @ design
         # Least squares depend on the Gram matrix alone, so a square root of it stands in for the tall design.
@@ -151,7 +158,7 @@ class RapporLearner:
         errors[chosen] = np.sqrt(residual * np.diag(inverse))
         return counts, errors
 
-    def find(self, tally: RapporTally, tau: float) -> list[HeavyHitter]:
+    def find(self, tally: RapporTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The candidates that the regression finds significant and above τ, largest first."""
         if tally.count == 0:
             return []
@@ -171,3 +178,35 @@ class RapporLearner:
             for item, count, error in zip(likely, counts, errors, strict=True)
             if error > 0
         )
+
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """With normal noise, and as if it were given a thousand candidates."""
+        keep, flip = (weight / ONE for weight in self.mechanism.flips.odds)
+        # Every phone adds the mean of h noisy bits, each off by a coin's variance over (keep − flip)².
+        spread = flip * (1 - flip) / (keep - flip) ** 2 + self.taken * (1 - self.taken)
+        error = math.sqrt(users * spread / self.mechanism.functions) / (1 - self.taken)
+        cut = max(stats.norm.isf(self.level / ASSUMED_CANDIDATES) * error, tau)
+        return lambda holders: float(stats.norm.sf((cut - holders) / error))
+
+    @property
+    def setting(self) -> str:
+        """What it is short of."""
+        return "needs a list"
+
+
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> RapporLearner | None:
+    """Behind the histograms' gate; with one candidate, since a plan needs none and a round cannot be run."""
+    if not more_than_tau(users, profile.tau):
+        return None
+    return RapporLearner(Rappor(profile.epsilon, seed=seed), valid_suffixes(plan), _ANY)
+
+
+def resume(profile: Profile, plan: NumberingPlan, mechanism: Rappor, buckets: int) -> RapporLearner:
+    """With the parameters that the phones were given."""
+    return RapporLearner(mechanism, valid_suffixes(plan), _ANY)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter
 from hushcall.learn.decision import HeavyHitter, Support
-from hushcall.report.hashing import SEED_BYTES
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.splitting import PIECE_BYTES, PIECES
 
 

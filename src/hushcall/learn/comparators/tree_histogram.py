@@ -10,7 +10,7 @@ the noise, and lets the last level, which is half of all phones, decide (Bassily
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
+from hushcall.learn.comparators.outlook import described, staged_chance
 from hushcall.learn.comparators.splitting import (
     best,
     check_domain,
@@ -32,9 +33,12 @@ from hushcall.learn.comparators.splitting import (
     shares,
 )
 from hushcall.learn.decision import HeavyHitter, Rule, Support
-from hushcall.learn.learner import Reported, matrix, refuse
+from hushcall.learn.gate import more_than_tau
+from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, valid_suffixes
 from hushcall.learn.local_hashing import same_maker
+from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ONE
+from hushcall.profiles import Profile
 from hushcall.report.tree_histogram import COLUMN_PIECE, LEVEL_PIECE, ROW_PIECE, TreeHistogram
 
 
@@ -62,7 +66,7 @@ class TreeTally:
 
 
 @dataclass(frozen=True)
-class TreeHistogramLearner:
+class TreeHistogramLearner(InOnePart[TreeTally]):
     """TreeHist's server.
 
     At each level, nodes are kept whose count would come up for ``noise`` empty nodes in expectation, and at
@@ -145,7 +149,7 @@ class TreeHistogramLearner:
         """The count that ``noise`` of that many empty nodes reach in expectation."""
         return self.law(reports).threshold(self.noise / nodes, 1) if nodes > self.noise else 0
 
-    def find(self, tally: TreeTally, tau: float) -> list[HeavyHitter]:
+    def find(self, tally: TreeTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The leaves that are significant and above τ, largest first."""
         last = self.mechanism.groups - 1
         part, law, leaves = int(tally.sizes[last]), self.law(tally.count), self.candidates(tally)
@@ -157,3 +161,35 @@ class TreeHistogramLearner:
         return Rule(tau, self.level, len(leaves)).decide(
             judge(law, part, int(leaves[i]), int(counts[i])) for i in chosen
         )
+
+    def stage(self, law: Support, nodes: int, *, last: bool) -> tuple[int, int]:
+        """The leaves are tested, the nodes above them cut where a few are noise."""
+        cut = law.threshold(self.level, nodes) if last else self.cut(law.reports, nodes)
+        return cut, int(self.noise) + 1
+
+    def chance(self, users: int, tau: float) -> Callable[[int], float]:
+        """That every level keeps it."""
+        return staged_chance(self, users, tau)
+
+    @property
+    def setting(self) -> str:
+        """How many groups."""
+        return described(self.mechanism.groups)
+
+
+def open_bucket(
+    profile: Profile,
+    plan: NumberingPlan,
+    users: int,
+    seed: bytes,
+    buckets: int,
+) -> TreeHistogramLearner | None:
+    """Behind the histograms' gate."""
+    if not more_than_tau(users, profile.tau):
+        return None
+    return TreeHistogramLearner(TreeHistogram(profile.epsilon, seed=seed), valid_suffixes(plan))
+
+
+def resume(profile: Profile, plan: NumberingPlan, mechanism: TreeHistogram, buckets: int) -> TreeHistogramLearner:
+    """With the parameters that the phones were given."""
+    return TreeHistogramLearner(mechanism, valid_suffixes(plan))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hushcall.errors import InvalidNumber
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import Number, NumberingPlan
+from hushcall.numbers.dialled import tail
 from hushcall.phone.home.store import Store
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
@@ -41,21 +42,27 @@ class Ingested:
 def ingest(store: Store, calls: Iterable[Call], plan: NumberingPlan, now: int) -> Ingested:
     """Remember who called when, and whom the owner knows. One transaction, and idempotent."""
     parsed: dict[str, str] = {}
+    made: dict[str, frozenset[str]] = {}
     seen: dict[str, tuple[int, bool]] = {}
     count = hidden = foreign = ignored = 0
     for call in calls:
         count += 1
-        made = call.kind is CallKind.OUTGOING
         if call.hidden:
             hidden += 1
-        elif not made and call.kind not in COUNTED:
+        elif call.kind is CallKind.OUTGOING:
+            if call.number not in made:
+                made[call.number] = _reached(call.number, plan)
+            reached = made[call.number]
+            foreign += not reached
+            seen |= {number: (seen.get(number, (0, False))[0], True) for number in reached}
+        elif call.kind not in COUNTED:
             ignored += 1
         elif not (number := _e164(call.number, plan, parsed)):
             foreign += 1
         else:
             last, known = seen.get(number, (0, False))
-            called = 0 if made else min(call.at, now)  # a clock that ran ahead must not make calls eternal
-            seen[number] = max(last, called), known or made or bool(call.name)
+            called = min(call.at, now)  # a clock that ran ahead must not make calls eternal
+            seen[number] = max(last, called), known or bool(call.name)
     _remember(store, seen)
     callers = [known for last, known in seen.values() if last > 0]
     known_count = sum(known for _, known in seen.values())
@@ -71,12 +78,19 @@ def note(store: Store, calls: Iterable[tuple[Number, int]]) -> None:
 
 
 def add_contacts(store: Store, numbers: Iterable[str], plan: NumberingPlan) -> int:
-    """Add to the contacts; how many of the plan's numbers came in. Others are no matter: they are never reported."""
+    """Add to the contacts; how many of the plan's numbers came in. Others are no matter: they are never reported.
+
+    A contact that is kept without its area code is nobody whom a list could let through, but is not reported either.
+    """
     parsed: dict[str, str] = {}
-    found = {number for raw in numbers if (number := _e164(raw, plan, parsed))}
-    if found:
-        with store.transaction():
-            store.run_many("INSERT OR IGNORE INTO contacts VALUES (?)", ((number,) for number in sorted(found)))
+    known: dict[str, tuple[int, bool]] = {}
+    for raw in numbers:
+        if not _e164(raw, plan, parsed):
+            known |= dict.fromkeys(_reached(raw, plan), (0, True))
+    found = sorted(set(parsed.values()) - {""})
+    with store.transaction():
+        store.run_many("INSERT OR IGNORE INTO contacts VALUES (?)", ((number,) for number in found))
+    _remember(store, known)
     return len(found)
 
 
@@ -88,7 +102,7 @@ def contacts(store: Store) -> frozenset[str]:
 def is_known(store: Store, number: str) -> bool:
     """Whether it is a contact, or known otherwise: such a number is never reported, however late it became known."""
     query = "SELECT 1 FROM contacts WHERE number = ? UNION ALL SELECT 1 FROM callers WHERE number = ? AND known"
-    return store.row(query, number, number) is not None
+    return store.row(query, number, number) is not None or number.endswith(_tails(store))
 
 
 def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = True) -> list[str]:
@@ -105,7 +119,8 @@ def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = Tru
         " AND (r.number IS NULL OR (r.at < c.last AND (? - r.seq >= ? OR ? - r.at >= ?))) ORDER BY c.number",
         *(now - window * DAY, seq, rounds, now, window * DAY),
     )
-    return [row[0] for row in found]
+    tails = _tails(store)
+    return [row[0] for row in found if not row[0].endswith(tails)]
 
 
 def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tuple[Number, bool]:
@@ -141,6 +156,18 @@ def _e164(raw: str, plan: NumberingPlan, parsed: dict[str, str]) -> str:
         except InvalidNumber:
             parsed[raw] = ""
     return parsed[raw]
+
+
+def _reached(dialled: str, plan: NumberingPlan) -> frozenset[str]:
+    """Whom the owner may have called by this, as numbers; or how those numbers end, behind a star."""
+    numbers = frozenset(map(str, plan.reached(dialled)))
+    ending = tail(dialled)
+    return numbers or (frozenset((f"*{ending}",)) if ending else frozenset())
+
+
+def _tails(store: Store) -> tuple[str, ...]:
+    """How numbers end that the owner dialled without an area code: any of them may be somebody known."""
+    return tuple(row[0][1:] for row in store.rows("SELECT number FROM callers WHERE known AND number LIKE '*%'"))
 
 
 def _remember(store: Store, seen: dict[str, tuple[int, bool]]) -> None:

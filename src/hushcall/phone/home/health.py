@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable
 from hushcall.phone.calls import candidates
+from hushcall.phone.home import setup
+from hushcall.phone.home.store import SYNC_TROUBLE
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import DAY
@@ -34,21 +38,30 @@ NOT_SET_UP = Finding(
 )
 
 
-def examine(phone: Phone | None) -> list[Finding]:
-    """Look at everything; a server that is away is a finding, not an error."""
-    if phone is None:
+def examine_folder(folder: Path) -> list[Finding]:
+    """Look at the phone in a folder; that there is none, or that it cannot be opened, is a finding too."""
+    if not setup.is_set_up(folder):
         return [NOT_SET_UP]
+    try:
+        with closing(setup.opened(folder)) as store:
+            return examine(Phone(store, setup.transport_of(store))) if store.get("server") else [NOT_SET_UP]
+    except HushcallError as error:
+        return [Finding("phone", False, str(error), "Restore the folder, or start anew: hushcall phone forget --all")]
+
+
+def examine(phone: Phone) -> list[Finding]:
+    """Look at everything; a server that is away is a finding, not an error."""
     now = int(phone.clock())
     info, server = _server(phone)
-    found = [server]
+    findings = [server]
     if info is not None:
-        found += [_clock(info, now), *_round(phone, info)]
-    return [*found, _budget(phone, info, now), _calls(phone, info, now), _list(phone, now)]
+        findings += [_clock(info, now), *_round(phone, info)]
+    return [*findings, _budget(phone, info, now), _calls(phone, info, now), _list(phone, now)]
 
 
 def _server(phone: Phone) -> tuple[RoundInfo | None, Finding]:
     try:
-        info = phone.server.current_round()
+        info = phone.transport.current_round()
     except Unreachable as error:
         return None, Finding("server", False, f"{error}", "Check the network; reports wait, and the list still works.")
     except Refused as error:
@@ -69,7 +82,7 @@ def _clock(info: RoundInfo, now: int) -> Finding:
 
 
 def _round(phone: Phone, info: RoundInfo) -> Iterator[Finding]:
-    row = participation.find(phone.store, phone.server.url, info.round)
+    row = participation.find(phone.store, phone.transport.url, info.round)
     if row is None:
         yield Finding("round", True, f"round {info.round}: not joined.")
     else:
@@ -84,7 +97,7 @@ def _budget(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
         f"ε = {float(window):g} of {float(limits.window):g} in {limits.days} days, "
         f"{float(ledger.spent(phone.store)):g} of {float(limits.life):g} for life."
     )
-    row = participation.find(phone.store, phone.server.url, info.round) if info else None
+    row = participation.find(phone.store, phone.transport.url, info.round) if info else None
     asked = Fraction(info.epsilon) if info and row is None else Fraction(0)
     why = ledger.objection(phone.store, limits, asked, now)
     return Finding("budget", not why, words, f"Nothing will be sent: {why}." if why else "")
@@ -95,7 +108,7 @@ def _calls(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     window = max(limits.days, info.window) if info else limits.days
     daily = limits.rounds_per_day == 1
     waiting = len(candidates.buffered(phone.store, now, window, participation.next_seq(phone.store), daily=daily))
-    contacts = phone.store.row("SELECT count(*) FROM contacts")[0]
+    contacts = len(candidates.contacts(phone.store))
     words = (
         f"{waiting or 'no'} unknown {'number' if waiting == 1 else 'numbers'} waiting; "
         f"{contacts or 'no'} {'contact' if contacts == 1 else 'contacts'} (never reported)."
@@ -112,7 +125,7 @@ def _list(phone: Phone, now: int) -> Finding:
     words = f"version {loaded.version}, {len(loaded):,} {'number' if len(loaded) == 1 else 'numbers'}."
     if loaded.expires is not None and loaded.expired(now):
         return Finding("list", False, f"{words} It expired on {iso(loaded.expires)}.", "Run: hushcall phone sync")
-    if trouble := phone.store.get("sync.trouble"):
+    if trouble := phone.store.get(SYNC_TROUBLE):
         todo = "This list still works. Sync again in a day or two; if it stays so, ask the operator."
         return Finding("list", False, f"{words} The last sync was refused: {trouble}", todo)
     return Finding("list", True, words)

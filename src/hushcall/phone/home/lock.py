@@ -13,6 +13,8 @@ from hushcall.errors import InvalidData
 
 FILE = "lock"
 PAUSE_SECONDS = 0.05
+PATIENCE = 5.0
+"""Seconds that somebody waits who has time to: any step of a phone is over by then, unless a server is slow."""
 
 
 class Busy(InvalidData):

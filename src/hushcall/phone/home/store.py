@@ -1,8 +1,8 @@
 """What a phone remembers, in one SQLite file: calls, contacts, rounds and spends come in, and survive a power cut.
 
 Every commit is on the disk before it returns (``synchronous=FULL``). Tables belong to the modules that ask them:
-``callers``, ``contacts`` and ``reported`` to :mod:`unknown`, ``ledger`` to :mod:`ledger`, ``rounds`` to :mod:`diary`,
-``cursors`` to :mod:`following`; here are the file, its schema, transactions and settings.
+``callers``, ``contacts`` and ``reported`` to :mod:`candidates`, ``ledger`` to :mod:`ledger`, ``rounds`` to
+:mod:`participation`, ``cursors`` to :mod:`log_cursor`; here are the file, its schema, transactions and settings.
 
 >>> store = Store.in_memory()
 >>> store.put("server", "https://calls.example")
@@ -23,6 +23,8 @@ from hushcall.errors import InvalidData
 
 FILE = "phone.db"
 LISTS = "lists"
+SYNC_TROUBLE = "sync.trouble"
+"""The setting that says why the last list was not trusted; empty where it was."""
 BUSY_SECONDS = 10.0
 BLANK = "number = '', dummy = 0, bucket = 0, ticket = '', public = NULL, parameters = NULL, report = NULL"
 """What a finished row of ``rounds`` loses: all that could say who called. That the round was joined stays."""
@@ -102,7 +104,7 @@ class Store:
         return self.folder / LISTS
 
     def close(self) -> None:
-        """Let the file go."""
+        """Let the file go: whatever was committed is on the disk already."""
         self._connection.close()
 
     def run(self, statement: str, *values: Any) -> int:
@@ -144,12 +146,12 @@ class Store:
         self._execute("COMMIT", ())
 
     def get(self, name: str, default: str = "") -> str:
-        """A setting."""
+        """A setting as text; ``default`` where it was never put."""
         found = self.row("SELECT value FROM settings WHERE name = ?", name)
         return str(found[0]) if found else default
 
     def put(self, name: str, value: str) -> None:
-        """Change a setting."""
+        """Keep a setting: a commit of its own, unless a transaction is open."""
         self.run(
             "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
         )

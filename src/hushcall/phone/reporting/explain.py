@@ -1,7 +1,7 @@
 """Exactly what leaves the phone: a report comes in, its bytes and what they would have been for other numbers leave.
 
 The odds are the integers that the randomiser runs on, out of 2⁶⁴, so the ratios are exact. They are worked out for the
-mechanisms that send one randomised value (subspace, whole-number); for the others the bound e^ε is shown, which
+mechanisms that send one randomised value; for the others the bound e^ε is shown, which
 ``hushcall audit`` computes from the running code.
 """
 
@@ -11,18 +11,22 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.parameters import from_plain
+from hushcall.mechanisms.scheme import Scheme
+from hushcall.mechanisms.schemes import scheme_named
 from hushcall.numbers import NANP, Number, NumberingPlan
-from hushcall.phone.reporting.participation import Row
+from hushcall.phone.home.store import Store
+from hushcall.phone.reporting.participation import Row, latest
 from hushcall.privacy.coins import ONE, ByteSource
 from hushcall.privacy.exact import exp_below
-from hushcall.protocol.items import UNBUCKETED, item_of
+from hushcall.protocol.seeds import derive, report_seed
+from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
-from hushcall.report.hashing import derive
-from hushcall.report.mechanism import Mechanism
-from hushcall.report.subspace import Subspace, linear_hash
+from hushcall.report.mechanism import Mechanism, OneValue
+from hushcall.report.subspace import Subspace
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,28 @@ class Sent:
         number, mechanism = plan.parse(row.number), from_plain(row.parameters)
         return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
 
+    @classmethod
+    def last(cls, store: Store, plan: NumberingPlan = NANP) -> Sent:
+        """The newest report of a phone."""
+        row = latest(store, reported=True)
+        if row is None:
+            raise InvalidParameter("report", "have been made first", "none yet")
+        return cls.from_row(row, plan)
+
     @property
     def item(self) -> int:
         """What of the number went into the randomiser."""
-        return item_of(self.number, self.profile, self.plan)
+        return self.scheme.items.item(self.number, self.plan)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The mechanism's row of the table."""
+        return scheme_named(self.profile)
+
+    @property
+    def one_value(self) -> OneValue | None:
+        """The mechanism, where its report is one randomised value; None where odds are not worked out."""
+        return cast(OneValue, self.mechanism) if self.scheme.one_value else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +104,7 @@ class Explanation:
 
     @property
     def bound(self) -> float:
-        """e^ε."""
+        """e^ε, the most that one number may be likelier than another: the promise, as a float to print."""
         return math.exp(self.epsilon)
 
     @property
@@ -99,27 +121,28 @@ def explain(sent: Sent, others: Iterable[Number]) -> Explanation:
         ("mechanism", sent.report[1:2].hex(), f"{sent.mechanism.name}, as for everybody in the round"),
         ("body", body.hex(), "the only part that depends on the number"),
     )
-    clear = "nothing" if sent.profile in UNBUCKETED else f"the area code, {sent.number.area}"
-    if not isinstance(sent.mechanism, Subspace):
+    clear = f"the area code, {sent.number.area}" if sent.scheme.bucketed else sent.scheme.items.in_the_clear
+    mechanism = sent.one_value
+    if mechanism is None:
         return Explanation(sent.report, parts, clear, sent.mechanism.cost, (), None, None)
     mine = likelihood(sent, sent.item)
-    response = sent.mechanism.response
+    response = mechanism.response
     odds = []
     for number in (sent.number, *others):
-        item = item_of(number, sent.profile, sent.plan)
+        item = sent.scheme.items.item(number, sent.plan)
         chance = likelihood(sent, item)
-        odds.append(Odds(number, _likeliest(sent.mechanism, sent.public, item), chance, chance / mine))
+        odds.append(Odds(number, _likeliest(mechanism, sent.public, item), chance, chance / mine))
     # A linear map of ℓ bits to b takes each of its values at least 2^(ℓ − b) times.
-    sharing = 1 << max(0, sent.mechanism.item_bits - sent.mechanism.bits)
+    sharing = 1 << max(0, mechanism.item_bits - mechanism.bits)
     return Explanation(
         sent.report,
         parts,
         clear,
-        sent.mechanism.cost,
+        mechanism.cost,
         tuple(odds),
         Fraction(response.keep, response.other),
         sharing,
-        sent.mechanism.size,
+        mechanism.size,
         Fraction(response.keep, ONE),
         Fraction(response.other, ONE),
     )
@@ -127,19 +150,19 @@ def explain(sent: Sent, others: Iterable[Number]) -> Explanation:
 
 def likelihood(sent: Sent, item: int) -> Fraction:
     """The exact chance that ``item`` makes the bytes that were sent."""
-    if not isinstance(sent.mechanism, Subspace):
+    mechanism = sent.one_value
+    if mechanism is None:
         raise InvalidParameter("mechanism", "send one randomised value", sent.mechanism.name)
-    response = sent.mechanism.response
-    value = linear_hash(sent.mechanism.rows(sent.public), item)
-    return Fraction(response.keep if value == sent.mechanism.parse(sent.report) else response.other, ONE)
+    odds, true = mechanism.response, mechanism.hashed(item, sent.public) == mechanism.parse(sent.report)
+    return Fraction(odds.keep if true else odds.other, ONE)
 
 
-def _likeliest(mechanism: Subspace, public: bytes, item: int) -> bytes:
-    return seal(mechanism.kind, pack_value(linear_hash(mechanism.rows(public), item), mechanism.size))
+def _likeliest(mechanism: OneValue, public: bytes, item: int) -> bytes:
+    return seal(mechanism.kind, pack_value(mechanism.hashed(item, public), mechanism.size))
 
 
 def example(coins: ByteSource, mechanism: Subspace | None = None) -> Sent:
     """A report of a fictional number, for whoever wants to see one without a server."""
     used = mechanism or Subspace(4.0, 5)  # what the profile ``balanced`` uses for a thousand phones in an area code
-    number, public = NANP.parse("+12025550143"), derive("report", derive("example"), bytes(16))
-    return Sent(number, used, "subspace", public, used.privatise(number.suffix, public, coins))
+    number, public = NANP.parse("+12025550143"), report_seed(derive("example"), bytes(TICKET_BYTES))
+    return Sent(number, used, used.name, public, used.privatise(number.suffix, public, coins))

@@ -7,14 +7,16 @@ nor reports.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from typing import Any
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms.schemes import sends_area_code
 from hushcall.phone.home.store import Store
 from hushcall.protocol.blocklist import iso
-from hushcall.protocol.items import UNBUCKETED
 
 DAY = 86_400
 REPORT = "report"
@@ -43,6 +45,16 @@ class Limits:
             checks.positive(f"the cap per {name}", getattr(self, name))
         checks.whole("days", self.days, 1, 366)
         checks.whole("rounds per day", self.rounds_per_day, 1)
+        if self.report > self.window:
+            raise InvalidParameter("the cap per window", "allow at least one report", float(self.window))
+
+    def changed(self, given: Mapping[str, float | None]) -> Limits:
+        """These with what is given by name; None leaves a limit as it is. All rules hold for the outcome."""
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        for name in changes.keys() & {"report", "window", "life"}:
+            checks.positive(f"the cap per {name}", changes[name])  # first: there is no fraction of infinity
+            changes[name] = Fraction(changes[name])
+        return replace(self, **changes)
 
     def save(self, store: Store) -> None:
         """Write them into the settings."""
@@ -66,7 +78,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """One line of the books."""
+    """One line of the books: what a report cost, exactly, and by which clock it was made (the phone's)."""
 
     round: int
     at: int
@@ -77,7 +89,7 @@ class Spend:
 
 
 def spends(store: Store) -> list[Spend]:
-    """The books, oldest first."""
+    """The books, in the order in which they were written: a clock that was set back does not reorder them."""
     found = store.rows("SELECT round, at, epsilon, mechanism, what, server FROM ledger ORDER BY seq")
     return [Spend(row[0], row[1], Fraction(row[2]), *row[3:]) for row in found]
 
@@ -125,7 +137,7 @@ def guarantee(store: Store, limits: Limits, now: int) -> str:
     if not books:
         return "Nothing has left this phone yet."
     largest = max(spend.epsilon for spend in books)
-    bucketed = any(spend.mechanism not in UNBUCKETED for spend in books)
+    bucketed = any(sends_area_code(spend.mechanism) for spend in books)
     other = "another number with the same area code" if bucketed else "any other number"
     life, window = float(spent(store)), float(spent(store, now - limits.days * DAY))
     reports = "1 report" if len(books) == 1 else f"{len(books)} reports"

@@ -19,7 +19,8 @@ from typing import Any
 from hushcall.errors import InvalidData
 from hushcall.phone.home.store import BLANK, Store
 from hushcall.phone.reporting.schedule import Moments
-from hushcall.protocol.round_document import COLLECTING, OVER, RoundInfo
+from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import COLLECTING, OVER_FOR_PHONES
 
 PLANNED, ANNOUNCED, RECORDED, SENT = "planned", "announced", "recorded", "sent"
 SKIPPED, CLOSED = "skipped", "closed"
@@ -53,7 +54,7 @@ class Row:
 
 
 def find(store: Store, server: str, round_: int) -> Row | None:
-    """The row of a round."""
+    """The row of a round of a server; None where the phone has not joined it."""
     return _row(store.row(f"SELECT {_COLUMNS} FROM rounds WHERE server = ? AND round = ?", server, round_))  # noqa: S608
 
 
@@ -89,7 +90,7 @@ def blank_before(store: Store, moment: int) -> None:
     )
 
 
-def plan(
+def join(
     store: Store, server: str, info: RoundInfo, now: int, number: str, bucket: int, moments: Moments, *, dummy: bool
 ) -> None:
     """Join a round: what will be said in it, and when, is settled here."""
@@ -131,7 +132,7 @@ def close_passed(store: Store, server: str, info: RoundInfo) -> None:
         *(server, info.round, PLANNED, ANNOUNCED, RECORDED),
     )
     for row in map(_row, found):
-        if row is None or not (row.round < info.round or info.state in OVER or _missed(row, info)):
+        if row is None or not (row.round < info.round or info.state in OVER_FOR_PHONES or _missed(row, info)):
             continue
         if row.state == RECORDED:
             finished(store, row, CLOSED, "the round closed before the report arrived")

@@ -25,7 +25,7 @@ MOST_BYTES = 4 << 20
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 
 
-class Server(Protocol):
+class Transport(Protocol):
     """What a phone asks of a server. Errors are :class:`Refused` and :class:`Unreachable`."""
 
     @property
@@ -33,7 +33,7 @@ class Server(Protocol):
         """Which server: the diary keeps rounds of different servers apart."""
 
     def current_round(self) -> RoundInfo:
-        """The round that is on."""
+        """What the server says about the round that is on; ``Refused`` as ``no-round`` before the first."""
 
     def announce(self, round_: int, bucket: int) -> str:
         """Announce a bucket; the ticket, 32 hexadecimal digits. The same again gives the same ticket."""
@@ -61,7 +61,7 @@ class _Answer:
     data: bytes
 
 
-class HttpServer:
+class HttpTransport:
     """A server behind a URL, by urllib3. Busy answers are tried again, as long as the server asks within reason."""
 
     def __init__(
@@ -73,7 +73,7 @@ class HttpServer:
         self._pool = pool
 
     def current_round(self) -> RoundInfo:
-        """The round that is on."""
+        """What the server says about the round that is on, read and checked."""
         return RoundInfo.from_plain(self._json(self._ask("GET", "/v1/rounds/current")))
 
     def announce(self, round_: int, bucket: int) -> str:
@@ -86,7 +86,7 @@ class HttpServer:
         return ticket
 
     def send(self, round_: int, ticket: str, report: bytes) -> None:
-        """Hand in the report."""
+        """Hand in the report; whatever the server says but yes is an error."""
         self._ask("PUT", f"/v1/rounds/{round_}/reports/{ticket}", report, "application/octet-stream")
 
     def enrol(self, invite: str = "") -> Enrolment:

@@ -20,6 +20,7 @@ from hushcall.numbers import Number
 from hushcall.phone.calls import candidates
 from hushcall.phone.screening.lookup import Action
 from hushcall.phone.screening.screen import Screen
+from hushcall.phone.screening.watchdog import tell_systemd
 
 MOST_LINES = 200
 MOST_LINE_BYTES = 4096
@@ -55,6 +56,7 @@ class AgiServer:
         """Listen until cancelled; what was noted is kept."""
         server = await self.start(host, port)
         started(server.sockets[0].getsockname()[1])
+        tell_systemd("READY=1")
         try:
             async with server:
                 await self._keep_house()
@@ -62,7 +64,7 @@ class AgiServer:
             self.flush()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One call."""
+        """One connection of the PBX, which is one call: read what it says about the caller, answer, hang up."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._answer(await read_header(reader), reader, writer)
@@ -120,6 +122,7 @@ class AgiServer:
     async def _keep_house(self) -> None:
         refreshed = time.monotonic()
         while True:
+            tell_systemd("WATCHDOG=1")
             await asyncio.sleep(FLUSH_SECONDS)
             # Shielded: whoever stops the server must not take back notes that the thread has not begun to write.
             await asyncio.shield(asyncio.wrap_future(self._hand_over()))

@@ -1,16 +1,13 @@
 """The phone looks a caller up offline: the synced list's bytes and a number come in, a verdict leaves.
 
-A hundred thousand entries load in a fraction of a second because none is parsed: the list stays one block of bytes, and
-two tables say which number is where. A lookup bisects them and parses the one line that it finds.
+The list is searched as :mod:`hushcall.protocol.list_index` does it; here is how old it may be, and what to do with a
+caller that it holds.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import time
-from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,45 +16,32 @@ from typing import TYPE_CHECKING, Any
 
 from hushcall import checks
 from hushcall.errors import InvalidList
-from hushcall.protocol.blocklist import E164, FORMAT, Entry, iso, unix
+from hushcall.protocol.blocklist import FORMAT, Entry, iso, unix
+from hushcall.protocol.list_index import ListIndex
 
 if TYPE_CHECKING:
     from hushcall.numbers import Number
 
 LIST_FILE = "list.jsonl"
 STATE_FILE = "list.json"
-_MOST_DIGITS = 15
-_ENTRY = re.compile(rb'^\{"number":"\+([1-9][0-9]{6,14})",', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class LoadedList:
     """A list in memory. ``synced`` is when it was last compared with the server's, ``expires`` how long that counts."""
 
-    data: bytes = field(repr=False)
     header: dict[str, Any]
-    ranks: array[int] = field(repr=False)
-    starts: array[int] = field(repr=False)
+    index: ListIndex = field(repr=False)
     synced: int | None = None
     expires: int | None = None
 
     @classmethod
     def from_bytes(cls, data: bytes, synced: int | None = None, expires: int | None = None) -> LoadedList:
         """Index a list: every line must be an entry, sorted by number, as many as the header says."""
-        header = read_header(data)
-        ranks, starts, last = array("Q"), array("Q"), 0
-        for match in _ENTRY.finditer(data):
-            rank = _rank(match[1])
-            if rank <= last:
-                raise InvalidList(
-                    "list", "be sorted by number, each number once", f"disorder in line {len(starts) + 2}"
-                )
-            last = rank
-            ranks.append(rank)
-            starts.append(match.start())
-        if not len(starts) == header["entries"] == data.count(b"\n") - 1:
-            raise InvalidList("list", f"hold {header['entries']} entries, one a line", f"{len(starts)} of them")
-        return cls(data, header, ranks, starts, synced, expires)
+        header, index = read_header(data), ListIndex.of_entries(data)
+        if not len(index) == header["entries"] == data.count(b"\n") - 1:
+            raise InvalidList("list", f"hold {header['entries']} entries, one a line", f"{len(index)} of them")
+        return cls(header, index, synced, expires)
 
     @classmethod
     def load(cls, folder: Path) -> LoadedList:
@@ -70,11 +54,11 @@ class LoadedList:
         return cls.from_bytes(data, state.get("synced"), state.get("expires"))
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.index)
 
     @property
     def version(self) -> int:
-        """The list's version."""
+        """The version that the server signed: it only ever grows."""
         return int(self.header["version"])
 
     def expired(self, now: int) -> bool:
@@ -83,20 +67,7 @@ class LoadedList:
 
     def find(self, number: Number | str) -> Entry | None:
         """The entry of a number (E.164), or None."""
-        text = str(number)
-        if not E164.fullmatch(text):
-            return None
-        wanted = _rank(text[1:].encode())
-        place = bisect_left(self.ranks, wanted)
-        if place == len(self.ranks) or self.ranks[place] != wanted:
-            return None
-        start = self.starts[place]
-        return Entry.from_line(self.data[start : self.data.index(b"\n", start)])
-
-
-def _rank(digits: bytes) -> int:
-    """Numbers as integers in the order of a list, which is that of text: +12345678 before +1300000."""
-    return int(digits.ljust(_MOST_DIGITS, b"0")) * 16 + len(digits)
+        return self.index.find(str(number))
 
 
 def read_header(data: bytes) -> dict[str, Any]:
@@ -123,7 +94,7 @@ def read_state(folder: Path) -> dict[str, int]:
 
 
 class Action(StrEnum):
-    """What to do with a call."""
+    """What to do with a call; a warning is shown, and the call still rings."""
 
     ALLOW = "allow"
     WARN = "warn"

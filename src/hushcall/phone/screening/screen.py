@@ -84,10 +84,15 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_size
 
 
-def save_policy(store: Store, policy: str, block_days: int) -> None:
-    """Keep the owner's policy: the harshest action, and from how many days on the list a number is blocked."""
-    if policy not in POLICIES:
+def save_policy(store: Store, policy: str | None, block_days: int | None) -> None:
+    """Keep the owner's policy: the harshest action, and from how many days on the list a number is blocked.
+
+    What is None stays as it was.
+    """
+    if policy is not None and policy not in POLICIES:
         raise InvalidParameter("policy", f"be one of {', '.join(POLICIES)}", policy)
-    checks.whole("block days", block_days, 1)
-    store.put("policy", policy)
-    store.put("block_days", str(block_days))
+    if block_days is not None:
+        checks.whole("block days", block_days, 1)
+        store.put("block_days", str(block_days))
+    if policy is not None:
+        store.put("policy", policy)

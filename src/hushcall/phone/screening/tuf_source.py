@@ -82,7 +82,7 @@ class TrustedSource:
             return self._updater.get_targetinfo(name)
 
     def download(self, info: TargetFile) -> bytes:
-        """A file's content, verified."""
+        """A file's content, compared with the length and the digest that were signed."""
         with our_errors(), tempfile.TemporaryDirectory() as folder:
             return Path(self._updater.download_target(info, f"{folder}/target")).read_bytes()
 

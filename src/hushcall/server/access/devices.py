@@ -13,6 +13,7 @@ from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource, os_entropy, read
 from hushcall.server.access.tokens import ADMIN, DEVICE, INVITE, new_token, token_hash
 from hushcall.server.db import schema
+from hushcall.server.db.rows import AdminRow, typed
 from hushcall.server.db.store import Store
 from hushcall.server.http.problems import Problem
 
@@ -36,10 +37,14 @@ class Admin:
 
 @dataclass
 class Devices:
-    """Enrolment and tokens over a store."""
+    """Enrolment and tokens over a store: ``coins`` make secrets, ``numbers`` make devices' numbers.
+
+    Two sources, so that a simulation can repeat its devices without handing out guessable tokens.
+    """
 
     store: Store
     coins: ByteSource = os_entropy
+    numbers: ByteSource = os_entropy
 
     def enrol(self, mode: str, now: int, *, invite: str = "", by_operator: bool = False) -> tuple[int, str]:
         """A new device: its number and its token."""
@@ -54,26 +59,26 @@ class Devices:
                 if used.rowcount != 1:
                     said = "This invite code is unknown or used up." if invite else "There is no invite code."
                     raise Problem("enrolment-closed", said)
-            device = self._number()
+            device = self._new_id()
             row = {"id": device, "token_hash": token_hash(token), "enrolled": now}
             connection.execute(sa.insert(schema.devices).values(**row))
         return device, token
 
     def enrol_many(self, count: int, now: int) -> list[tuple[int, str]]:
         """Many at once, for an operator that hands out devices."""
-        made = [(self._number(), new_token(DEVICE, self.coins)) for _ in range(count)]
+        made = [(self._new_id(), new_token(DEVICE, self.coins)) for _ in range(count)]
         with self.store.write("enrol many") as connection:
             rows = [{"id": device, "token_hash": token_hash(token), "enrolled": now} for device, token in made]
             connection.execute(sa.insert(schema.devices), rows)
         return made
 
-    def _number(self) -> int:
-        """A device's number: random, so that nobody who enrols learns how many did before.
+    def _new_id(self) -> int:
+        """What a device is known by: random, so that nobody who enrols learns how many did before.
 
         52 bits, which every reader of JSON can hold; among a million devices two meet once in ten thousand services,
         and then the later one is refused and asks again.
         """
-        return (int.from_bytes(read(self.coins, 7), "big") >> 4) + 1
+        return (int.from_bytes(read(self.numbers, 7), "big") >> 4) + 1
 
     def revoke(self, device: int, now: int) -> None:
         """Take a device's voice away. What it reported before stays: nobody can tell what that was."""
@@ -102,20 +107,25 @@ class Devices:
         """Take an operator's token away."""
         self._revoke("token", schema.admins, admin, now)
 
-    def _revoke(self, what: str, table: sa.Table, number: int, now: int) -> None:
+    def _revoke(self, what: str, table: sa.Table, row_id: int, now: int) -> None:
         with self.store.write(f"revoke {what}") as connection:
-            alive = (table.c.id == number) & table.c.revoked.is_(None)
+            alive = (table.c.id == row_id) & table.c.revoked.is_(None)
             if connection.execute(sa.update(table).where(alive).values(revoked=now)).rowcount != 1:
-                raise InvalidParameter(what, "exist and not be revoked", number)
+                raise InvalidParameter(what, "exist and not be revoked", row_id)
 
     def admin(self, token: str) -> Admin:
         """Whose token this is."""
-        rows = self.store.rows(sa.select(schema.admins).where(schema.admins.c.token_hash == token_hash(token)))
-        if not rows:
+        query = sa.select(schema.admins).where(schema.admins.c.token_hash == token_hash(token))
+        row = next(iter(typed(AdminRow, self.store.rows(query))), None)
+        if row is None:
             raise Problem("unknown-token")
-        if rows[0].revoked is not None:
+        if row.revoked is not None:
             raise Problem("revoked")
-        return Admin(rows[0].id, rows[0].note, frozenset(rows[0].scopes.split(",")))
+        return Admin(row.id, row.note, frozenset(row.scopes.split(",")))
+
+    def admins(self) -> list[AdminRow]:
+        """Every operator's token that was ever made, by number; the tokens themselves are nowhere."""
+        return typed(AdminRow, self.store.rows(sa.select(schema.admins).order_by(schema.admins.c.id)))
 
     def has_admin(self) -> bool:
         """Whether anybody operates this server yet."""

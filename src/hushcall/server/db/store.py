@@ -1,8 +1,9 @@
 """The database behind the service: SQLite in a folder, or PostgreSQL by URL, with the same SQL on both.
 
-Nothing here knows about rounds or reports. It opens the database, brings its schema up to date, and gives out two kinds
-of transactions: ``read()``, and ``write(name)``, which is durable when it returns. Each write has a name, and
-``fault`` is called with it right before and right after the commit: that is where the tests kill the process.
+It opens the database, brings its schema up to date, and gives out two kinds of transactions: ``read()``, and
+``write(name)``, which is durable when it returns. Each write has a name, and ``fault`` is called with it right before
+and right after the commit: that is where the tests kill the process. What differs between the two databases is here
+and nowhere else: inserts that leave a row which is there, counters, and the two locks (a round's row, publishing).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from hushcall.errors import InvalidParameter
 from hushcall.server.db import schema
+from hushcall.server.db.rows import RoundRow, round_rows
 
 BUSY_SECONDS = 60
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -106,12 +108,12 @@ class Store:
         rows = [{"round": r, "name": n, "worker": worker, "value": v} for (r, n), v in sorted(counts.items())]
         connection.execute(statement, rows)
 
-    def lock_round(self, connection: Connection, number: int, *, share: bool = False) -> Any:
+    def lock_round(self, connection: Connection, round_id: int, *, share: bool = False) -> RoundRow | None:
         """A round's row, held still until the transaction ends. On SQLite a write transaction is alone anyway."""
-        query = sa.select(schema.rounds).where(schema.rounds.c.id == number)
+        query = sa.select(schema.rounds).where(schema.rounds.c.id == round_id)
         if self.postgres:
             query = query.with_for_update(read=share)
-        return connection.execute(query).first()
+        return next(iter(round_rows(connection, query)), None)
 
     def lock_publishing(self, connection: Connection) -> None:
         """Be the only one that publishes until the transaction ends. On SQLite a write transaction is alone anyway."""
@@ -159,7 +161,7 @@ class PublishedFiles(Mapping[str, bytes]):
 
 
 def put_files(connection: Connection, changed: Mapping[str, bytes | None]) -> None:
-    """The same inside a transaction that does more."""
+    """Publish files inside a transaction that does more; None takes a file away."""
     if not changed:
         return
     connection.execute(sa.delete(schema.files).where(schema.files.c.path.in_(list(changed))))

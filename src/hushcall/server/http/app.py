@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,6 +17,7 @@ from hushcall.server.http.fast_path import FastPath
 from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
 from hushcall.server.http.problems import Problem
+from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.routes import admin, lists, pages, phoneblock, phones, probes
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
@@ -62,8 +62,8 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         license_info={"name": "Apache-2.0"},
     )
     app.state.service = service
-    app.state.limiter = phones.RateLimit(settings.intake.per_device)
-    app.state.enrolments = phones.RateLimit(settings.enrol.per_minute)
+    app.state.limiter = RateLimit(settings.intake.per_device)
+    app.state.enrolments = RateLimit(settings.enrol.per_minute)
     for routes in (phones, lists, phoneblock, admin, probes, pages):
         app.include_router(routes.router)
     app.add_exception_handler(Problem, _problem)
@@ -73,16 +73,6 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
     describe(app)
     app.add_middleware(FastPath)
     app.add_middleware(Border, max_body=settings.intake.max_body, access_log=settings.server.access_log)
-    return app
-
-
-def from_environment() -> FastAPI:
-    """The application of a worker process: its settings come from the process that started it."""
-    from hushcall.server.serve import worker_service  # it imports this module
-
-    app = make_app(worker_service())
-    gc.collect()
-    gc.freeze()  # half a million objects that stay: looking through them again and again stops intake for 70 ms
     return app
 
 

@@ -13,36 +13,36 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hushcall.errors import InvalidParameter
+from hushcall.protocol.tickets import TICKET_PATTERN, ticket_bytes
 from hushcall.server import metrics
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.http.problems import Problem
-from hushcall.server.intake.intake import TICKET_BYTES, Announce, Answer, Upload
+from hushcall.server.intake.intake import Announce, Answer, Upload
 
-_PATH = re.compile(r"/v1/rounds/([1-9][0-9]{0,8})/(?:announcements|reports/([0-9A-Fa-f]{32}))")
+_PATH = re.compile(rf"/v1/rounds/([1-9][0-9]{{0,8}})/(?:announcements|reports/((?i:{TICKET_PATTERN})))", re.ASCII)
 _ANNOUNCEMENTS, _REPORTS = "/v1/rounds/{number}/announcements", "/v1/rounds/{number}/reports/{ticket}"
 _METHOD = {True: "PUT", False: "POST"}
 _ANNOUNCED = metrics.ACCEPTED.labels("announcement")
 _REPORTED = metrics.ACCEPTED.labels("report")
 
 
-async def announce(state: Any, authorization: str, number: int, body: bytes) -> Answer:
-    """An announcement; the answer, once it is on disk."""
+async def announce(state: Any, authorization: str, round_id: int, body: bytes) -> Answer:
+    """Take an announcement; the answer, once it is on disk."""
     token = caller(state, authorization)
-    answer: Answer = await state.commits.submit(Announce(token, number, _bucket(body)))
+    answer: Answer = await state.commits.submit(Announce(token, round_id, _bucket(body)))
     _ANNOUNCED.inc()
     return answer
 
 
-async def report(state: Any, authorization: str, number: int, ticket: str, body: bytes) -> Answer:
-    """A report; the answer, once it is on disk."""
+async def report(state: Any, authorization: str, round_id: int, ticket: str, body: bytes) -> Answer:
+    """Take a report; the answer, once it is on disk."""
     token = caller(state, authorization)
     try:
-        name = bytes.fromhex(ticket)
-    except ValueError:
-        name = b""
-    if len(name) != TICKET_BYTES:
-        raise Problem("unknown-ticket")
-    answer: Answer = await state.commits.submit(Upload(token, number, name, body))
+        name = ticket_bytes(ticket.lower())
+    except InvalidParameter:
+        raise Problem("unknown-ticket") from None
+    answer: Answer = await state.commits.submit(Upload(token, round_id, name, body))
     _REPORTED.inc()
     return answer
 
@@ -85,14 +85,14 @@ class FastPath:
             await self.app(scope, receive, send)
             return
         scope["route"] = _Named(_REPORTS if match[2] else _ANNOUNCEMENTS)
-        state, number, body = scope["app"].state, int(match[1]), await _body(receive)
+        state, round_id, body = scope["app"].state, int(match[1]), await _body(receive)
         authorization = next((value for key, value in scope["headers"] if key == b"authorization"), b"").decode(
             "latin-1"
         )
         if match[2] is None:
-            answer = await announce(state, authorization, number, body)
+            answer = await announce(state, authorization, round_id, body)
         else:
-            answer = await report(state, authorization, number, match[2], body)
+            answer = await report(state, authorization, round_id, match[2], body)
         text = json.dumps(answer.body).encode() if answer.body else b""
         headers = [(b"content-length", str(len(text)).encode())]
         if text:

@@ -11,7 +11,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from hushcall.server.http.problems import PROBLEMS, URN, document, refusals
+from hushcall.protocol.problems import PROBLEMS, URN
+from hushcall.server.http.problems import document, refusals
 
 SECURITY = {
     "device": {"type": "http", "scheme": "bearer", "description": "a device's token, from POST /v1/devices"},

@@ -1,4 +1,4 @@
-"""One table of everything the API refuses: name, status, what it means, what to do. RFC 9457 on the wire.
+"""A refusal on its way out: a name of ``protocol.problems`` comes in, an RFC 9457 document leaves.
 
 A problem never repeats what was sent: no phone number, no token, no report.
 """
@@ -6,57 +6,12 @@ A problem never repeats what was sent: no phone number, no token, no report.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from hushcall.protocol.problems import PROBLEMS, URN, Kind
+
 MEDIA_TYPE = "application/problem+json"
-URN = "urn:hushcall:problem:"
 SCHEMA = "#/components/schemas/Problem"
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One way of being refused."""
-
-    name: str
-    status: int
-    title: str
-    todo: str
-
-
-PROBLEMS = {
-    kind.name: kind
-    for kind in (
-        Kind("bad-request", 400, "The request is not what this address takes", "Compare it with /docs."),
-        Kind(
-            "unknown-token", 401, "No device or operator has this token", "Send 'Authorization: Bearer TOKEN'; enrol."
-        ),
-        Kind("revoked", 403, "This token was revoked", "Enrol again, or ask the operator."),
-        Kind("forbidden", 403, "This token may not do that", "Use an operator's token with the scope named here."),
-        Kind("enrolment-closed", 403, "Enrolment needs an invitation", "Ask the operator for an invite code."),
-        Kind("not-found", 404, "There is nothing at this address", "Compare it with /docs."),
-        Kind("no-round", 404, "No round has been opened yet", "Ask again later."),
-        Kind("unknown-round", 404, "There is no such round", "Ask GET /v1/rounds/current."),
-        Kind("future-round", 404, "That round has not been opened yet", "Ask GET /v1/rounds/current."),
-        Kind(
-            "unknown-ticket", 404, "This device holds no such ticket", "Announce first; use the ticket you were given."
-        ),
-        Kind("method-not-allowed", 405, "This address does not take that method", "Compare it with /docs."),
-        Kind(
-            "wrong-phase", 409, "The round is in another phase", "Ask GET /v1/rounds/current; wait for the next round."
-        ),
-        Kind("already-announced", 409, "This device announced another bucket", "Keep the first announcement."),
-        Kind("different-report", 409, "This device sent another report before", "Nothing: the first one counts."),
-        Kind("bucket-skipped", 409, "This bucket is skipped in this round", "Send nothing, and spend nothing."),
-        Kind("oversized", 413, "The request is too large", "Send one report, as long as the round says."),
-        Kind("wrong-bucket", 422, "The plan has no such bucket", "Announce an area code of the plan, or 0."),
-        Kind("malformed-report", 422, "The report is not what the bucket's parameters allow", "Update the client."),
-        Kind("malformed-number", 422, "This is no number of the plan", "Write it as +1 and ten digits."),
-        Kind("too-many", 429, "Too many requests", "Wait as long as Retry-After says."),
-        Kind("internal", 500, "The server failed", "Try again; the operator's log says more."),
-        Kind("busy", 503, "The server is busy", "Try again after Retry-After seconds: nothing was stored."),
-    )
-}
 
 
 class Problem(Exception):

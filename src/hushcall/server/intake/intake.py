@@ -8,9 +8,8 @@ told the same, and something else in its place is refused. A device has one voic
 from __future__ import annotations
 
 import hmac
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +18,13 @@ from sqlalchemy.engine import Connection
 
 from hushcall.errors import HushcallError
 from hushcall.mechanisms import parameters
-from hushcall.numbers import NANP
-from hushcall.protocol.items import UNBUCKETED, WHOLE
+from hushcall.protocol.items import WHOLE
+from hushcall.protocol.states import ANNOUNCING, COLLECTING
+from hushcall.protocol.tickets import TICKET_BYTES, ticket_text
 from hushcall.server.db import schema
+from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, typed
 from hushcall.server.db.store import Store
 from hushcall.server.http.problems import Problem
-
-TICKET_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +69,13 @@ class Decisions:
     def __init__(self) -> None:
         self._known: dict[int, dict[int, Any]] = {}
 
-    def of(self, connection: Connection, number: int) -> dict[int, Any]:
+    def of(self, connection: Connection, round_id: int) -> dict[int, Any]:
         """Bucket → mechanism, None where the bucket is skipped."""
-        if number not in self._known:
-            rows = connection.execute(sa.select(schema.buckets).where(schema.buckets.c.round == number))
-            self._known = {
-                number: {
-                    row.bucket: parameters.from_plain(json.loads(row.parameters)) if row.runs else None for row in rows
-                }
-            }
-        return self._known[number]
+        if round_id not in self._known:
+            rows = buckets_of(connection, round_id)
+            made = {row.bucket: parameters.from_plain(row.plain) if row.runs else None for row in rows}
+            self._known = {round_id: made}
+        return self._known[round_id]
 
 
 @dataclass
@@ -122,17 +118,14 @@ class _Batch:
         self, store: Store, connection: Connection, decisions: Decisions, asked: Sequence[Announce | Upload]
     ) -> None:
         self.store, self.connection, self.decisions = store, connection, decisions
-        self.rounds: dict[int, Any] = {}
+        self.rounds: dict[int, RoundRow] = {}
         self.newest = connection.execute(sa.select(sa.func.max(schema.rounds.c.id))).scalar() or 0
-        for number in sorted({one.round for one in asked if one.round <= self.newest}):
-            if row := store.lock_round(connection, number, share=True):
-                self.rounds[number] = row
+        for round_id in sorted({one.round for one in asked if one.round <= self.newest}):
+            if row := store.lock_round(connection, round_id, share=True):
+                self.rounds[round_id] = row
         tokens = {one.token for one in asked}
-        table = schema.devices.c
-        found = connection.execute(
-            sa.select(table.id, table.token_hash, table.revoked).where(table.token_hash.in_(tokens))
-        )
-        self.devices = {bytes(row.token_hash): row for row in found}
+        query = sa.select(schema.devices).where(schema.devices.c.token_hash.in_(tokens))
+        self.devices = {bytes(row.token_hash): row for row in typed(DeviceRow, connection.execute(query))}
         self.announced: dict[tuple[int, int], tuple[int, bytes]] = {}
         self.tickets: dict[bytes, tuple[int, int, int]] = {}
         self.bodies: dict[bytes, bytes] = {}
@@ -168,19 +161,19 @@ class _Batch:
             raise Problem("unknown-token")
         if row.revoked is not None:
             raise Problem("revoked")
-        return int(row.id)
+        return row.id
 
-    def knows(self, number: int) -> bool:
+    def knows(self, round_id: int) -> bool:
         """Whether there is such a round."""
-        return number in self.rounds
+        return round_id in self.rounds
 
-    def round(self, number: int) -> Any:
-        """The round's row."""
-        if number > self.newest:
+    def round(self, round_id: int) -> RoundRow:
+        """The round's row; refuses one that is not there, and says whether it may come yet."""
+        if round_id > self.newest:
             raise Problem("future-round" if self.newest else "no-round")
-        if number not in self.rounds:
+        if round_id not in self.rounds:
             raise Problem("unknown-round")
-        return self.rounds[number]
+        return self.rounds[round_id]
 
     def announce(self, asked: Announce, device: int) -> Answer:
         """Give out a ticket, or the same one again."""
@@ -189,11 +182,11 @@ class _Batch:
             if before[0] != asked.bucket:
                 raise Problem("already-announced")
             return _ticket(asked, before[1], 200)
-        if row.state != "announcing":
-            raise Problem("wrong-phase", f"The round is {row.state}; announcements are taken while it is announcing.")
+        if row.state != ANNOUNCING:
+            raise Problem("wrong-phase", f"The round is {row.state}; announcements are taken while it is {ANNOUNCING}.")
         if asked.bucket not in _buckets(row):
             raise Problem("wrong-bucket")
-        ticket = ticket_for(bytes(row.secret), device)
+        ticket = ticket_for(row.secret, device)
         self.announced[asked.round, device] = asked.bucket, ticket
         self.new_announcements.append(
             {"round": asked.round, "device": device, "bucket": asked.bucket, "ticket": ticket}
@@ -203,15 +196,15 @@ class _Batch:
     def report(self, asked: Upload, device: int) -> Answer:
         """Take a report in, or recognise it."""
         row = self.round(asked.round)
-        number, owner, bucket = self.tickets.get(asked.ticket, (0, 0, 0))
-        if (number, owner) != (asked.round, device):
+        round_id, owner, bucket = self.tickets.get(asked.ticket, (0, 0, 0))
+        if (round_id, owner) != (asked.round, device):
             raise Problem("unknown-ticket")
         if (before := self.bodies.get(asked.ticket)) is not None:
             if before != asked.body:
                 raise Problem("different-report")
             return Answer(200)
-        if row.state != "collecting":
-            raise Problem("wrong-phase", f"The round is {row.state}; reports are taken while it is collecting.")
+        if row.state != COLLECTING:
+            raise Problem("wrong-phase", f"The round is {row.state}; reports are taken while it is {COLLECTING}.")
         mechanism = self.decisions.of(self.connection, asked.round)[bucket]
         if mechanism is None:
             raise Problem("bucket-skipped")
@@ -248,9 +241,9 @@ class _Batch:
 
 
 def _ticket(asked: Announce, ticket: bytes, status: int) -> Answer:
-    return Answer(status, {"round": asked.round, "bucket": asked.bucket, "ticket": ticket.hex()})
+    return Answer(status, {"round": asked.round, "bucket": asked.bucket, "ticket": ticket_text(ticket)})
 
 
-def _buckets(row: Any) -> Any:
+def _buckets(row: RoundRow) -> Container[int]:
     """What can be announced in this round."""
-    return {WHOLE} if json.loads(row.profile)["mechanism"] in UNBUCKETED else NANP.area_index
+    return row.plan.area_index if row.profile.bucketed else {WHOLE}

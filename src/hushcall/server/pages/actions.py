@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hushcall.errors import HushcallError, InvalidNumber
-from hushcall.numbers import NANP
+from hushcall.numbers import NumberingPlan
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, PUBLISHED, TAKES_UPLOADS
 from hushcall.server.access.devices import Admin
 from hushcall.server.http.problems import Problem
 from hushcall.server.logs import log
 from hushcall.server.pages.words import number as spaced
-from hushcall.server.publishing import appeals
 from hushcall.server.rounds.round_status import one_round
 from hushcall.server.service import Service
 
@@ -73,7 +73,7 @@ class Action:
     do: Callable[[Service, Asked], Done]
 
 
-def checked(action: Action, form: Mapping[str, str], admin: Admin) -> Asked:
+def checked(action: Action, form: Mapping[str, str], admin: Admin, plan: NumberingPlan) -> Asked:
     """The form, or a problem that says what is wrong with it."""
     admin.need(action.scope)
     for name, most in _MOST.items():
@@ -85,7 +85,7 @@ def checked(action: Action, form: Mapping[str, str], admin: Admin) -> Asked:
     number, whole = "", {}
     if "number" in action.fields:
         try:
-            number = str(NANP.parse(form.get("number", "")))
+            number = str(plan.parse(form.get("number", "")))
         except InvalidNumber:
             raise Problem("malformed-number") from None
     for name in ("entry", "round"):
@@ -109,28 +109,24 @@ def perform(action: Action, service: Service, asked: Asked) -> Done:
         raise Problem("bad-request", rule) from None
 
 
-def _republished(service: Service, plain: str, listed: str, path: str) -> Done:
-    return Done(listed if service.publisher.republish(service.now) else plain, path)
-
-
 def _appeal(service: Service, asked: Asked) -> Done:
-    appeals.appeal(service.store, asked.number, asked.why, asked.who, service.now)
-    return _republished(service, "appealed-unlisted", "appealed", f"/numbers/{asked.number}")
+    done = service.corrections.appeal(asked.number, asked.why, asked.who, service.now)
+    return Done("appealed" if done.published else "appealed-unlisted", f"/numbers/{asked.number}")
 
 
 def _close(service: Service, asked: Asked) -> Done:
-    appeals.close_appeal(service.store, asked.entry, asked.why, service.now)
-    return _republished(service, "closed", "closed-listed", "/appeals")
+    done = service.corrections.close(asked.entry, asked.why, service.now)
+    return Done("closed-listed" if done.published else "closed", "/appeals")
 
 
 def _allow(service: Service, asked: Asked) -> Done:
-    appeals.allow(service.store, asked.number, asked.why, asked.who, service.now)
-    return _republished(service, "allowed-unlisted", "allowed", f"/numbers/{asked.number}")
+    done = service.corrections.allow(asked.number, asked.why, asked.who, service.now)
+    return Done("allowed" if done.published else "allowed-unlisted", f"/numbers/{asked.number}")
 
 
 def _disallow(service: Service, asked: Asked) -> Done:
-    appeals.disallow(service.store, asked.number)
-    return _republished(service, "disallowed", "disallowed-listed", f"/numbers/{asked.number}")
+    done = service.corrections.disallow(asked.number, service.now)
+    return Done("disallowed-listed" if done.published else "disallowed", f"/numbers/{asked.number}")
 
 
 def _hold(service: Service, asked: Asked) -> Done:
@@ -157,11 +153,11 @@ def _advance(service: Service, asked: Asked) -> Done:
 
 
 _NEXT = {
-    "announcing": "Round {id} starts to collect now: phones that have not announced yet miss it.",
-    "collecting": "Round {id} closes now and is decoded: reports that have not come yet are lost.",
-    "closed": "Round {id} is decoded and published.",
-    "decoded": "Round {id} is published.",
-    "published": "The next round opens now, ahead of its time.",
+    ANNOUNCING: "Round {id} starts to collect now: phones that have not announced yet miss it.",
+    COLLECTING: "Round {id} closes now and is decoded: reports that have not come yet are lost.",
+    CLOSED: "Round {id} is decoded and published.",
+    DECODED: "Round {id} is published.",
+    PUBLISHED: "The next round opens now, ahead of its time.",
 }
 
 
@@ -172,7 +168,7 @@ def _what_moves(service: Service, _: Asked) -> str:
         return "The first round opens now."
     if round_.held:
         held = f"Round {round_.id} is held and stays so."
-        return held if round_.phase in ("announcing", "collecting") else f"{held} The next round opens now."
+        return held if round_.phase in TAKES_UPLOADS else f"{held} The next round opens now."
     return _NEXT[round_.phase].format(id=round_.id)
 
 

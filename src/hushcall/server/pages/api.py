@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hushcall.server.http.problems import MEDIA_TYPE, PROBLEMS
+from hushcall.protocol.problems import PROBLEMS
+from hushcall.server.http.problems import MEDIA_TYPE
 
 METHODS = ("get", "post", "put", "patch", "delete")
 WHO = {"device": "a device's token", "operator": "an operator's token"}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushcall.server.pages.found import Bucket
+from hushcall.server.pages.findings import Bucket
 from hushcall.server.pages.overview import Took
 from hushcall.server.pages.words import count, day
 

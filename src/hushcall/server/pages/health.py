@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.profiles import Profile
+from hushcall.protocol.states import HELD
 from hushcall.server.db import schema
+from hushcall.server.db.rows import VersionRow, newest_version
 from hushcall.server.db.store import PublishedFiles
 from hushcall.server.service import Service
 from hushcall.server.signing import signer
@@ -24,21 +26,11 @@ SOON = 0.25
 
 
 @dataclass(frozen=True)
-class Published:
-    """What anybody may know about the newest version."""
-
-    version: int
-    entries: int
-    made: int
-    round: int
-
-
-@dataclass(frozen=True)
 class Health:
     """``worries`` is empty where all is well; ``public_worries`` are those that a phone owner may read."""
 
     roles: tuple[RoleStatus, ...]
-    published: Published | None
+    published: VersionRow | None
     good_until: int
     worries: tuple[str, ...]
     public_worries: tuple[str, ...]
@@ -58,20 +50,17 @@ class Machine:
 def health(service: Service) -> Health:
     """The state of what is published."""
     now = datetime.fromtimestamp(service.now, UTC)
-    table = schema.versions.c
     with service.store.read() as connection:
         roles = tuple(signer.status(PublishedFiles(connection), now))
-        query = sa.select(table.version, table.entries, table.made, table.round)
-        row = connection.execute(query.order_by(table.version.desc()).limit(1)).first()
-        held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == "held")).scalars().all()
-    published = Published(row.version, row.entries, row.made, row.round) if row else None
+        published = newest_version(connection)
+        held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == HELD)).scalars().all()
     worries = [f"the signature of {role.role} has expired" for role in roles if role.expired]
     period = service.settings.round.period
     if published and service.now - published.made > 2 * period + 3600:
         worries.append("no round has been published for more than two periods")
     public = tuple(worries)
     worries += [f"the signature of {role.role} runs out soon" for role in roles if _soon(role, now)]
-    worries += [f"round {number} is held" for number in held]
+    worries += [f"round {round_id} is held" for round_id in held]
     good_until = min(int(role.expires.timestamp()) for role in roles if role.role != "root")
     return Health(roles, published, good_until, tuple(worries), public)
 

@@ -1,14 +1,13 @@
 """The published list as the pages search it: a version's bytes come in once, entries that match a search leave.
 
-Lines stay bytes, sorted by number as they were published. A search is a bisection that parses only what is shown, so
-a hundred thousand entries cost no more than ten.
+Searched as :mod:`hushcall.protocol.list_index` does it, which parses only what is shown: a hundred thousand entries
+cost no more than ten.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -17,18 +16,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidNumber
-from hushcall.numbers import NANP
+from hushcall.numbers import plan_named
 from hushcall.protocol.blocklist import Entry, Terms, unix
+from hushcall.protocol.list_index import ListIndex
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 
 PAGE = 50
-_START = len(b'{"number":"')
 _LETTERS = re.compile(r"[^\d\s()+./-]")
-
-
-def _number(line: bytes) -> bytes:
-    return line[_START : line.index(b'"', _START)]
 
 
 @dataclass(frozen=True)
@@ -39,36 +34,21 @@ class PublishedList:
     made: int
     round: int
     terms: Terms
-    lines: list[bytes] = field(repr=False)
+    index: ListIndex = field(repr=False)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PublishedList:
         """The list of the bytes that this server signed."""
-        first, *lines = data.splitlines()
-        head = json.loads(first)
+        head = json.loads(data[: data.find(b"\n")])
         terms = Terms(**{name: head[name] for name in Terms.__slots__})
-        return cls(head["version"], unix(head["made"]), head["round"], terms, lines)
+        return cls(head["version"], unix(head["made"]), head["round"], terms, ListIndex.of_entries(data))
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.index)
 
     def find(self, number: str) -> Entry | None:
         """The entry of one number."""
-        wanted = number.encode()
-        place = bisect_left(self.lines, wanted, key=_number)
-        if place < len(self.lines) and _number(self.lines[place]) == wanted:
-            return Entry.from_line(self.lines[place])
-        return None
-
-    def starting(self, prefix: str) -> range:
-        """Where the numbers with this beginning stand."""
-        first = prefix.encode()
-        low = bisect_left(self.lines, first, key=_number)
-        return range(low, bisect_left(self.lines, first + b":", key=_number))  # a colon sorts after every digit
-
-    def entries(self, places: Sequence[int]) -> list[Entry]:
-        """The entries at those places."""
-        return [Entry.from_line(self.lines[place]) for place in places]
+        return self.index.find(number)
 
 
 @dataclass(frozen=True)
@@ -100,27 +80,33 @@ class Search:
     pages: int = 1
 
 
-def search(found: PublishedList, asked: str, page: int = 1) -> Search:
+def search(published: PublishedList, asked: str, page: int = 1) -> Search:
     """Look for a number, or for all that begin with some digits, in any notation; for nothing: everything."""
     text = asked.strip()
     if _LETTERS.search(text):
         return Search(text, problem="Type a number, or its first digits.")
+    plan = plan_named(published.terms.plan)
+    code, most = str(plan.country_code), len(str(plan.area_codes[0])) + plan.suffix_digits
     digits = re.sub(r"\D", "", text)
-    if text.startswith("+") or digits.startswith("1"):
-        digits = digits.removeprefix("1") if digits.startswith("1") or not digits else "x"
-    if digits == "x" or len(digits) > 10:
-        return Search(text, problem="The list holds numbers of country code +1, with ten digits.")
-    if len(digits) == 10:
+    if text.startswith("+") or digits.startswith(code):
+        digits = digits.removeprefix(code) if digits.startswith(code) or not digits else "x"
+    if digits == "x" or len(digits) > most:
+        return Search(text, problem=f"The list holds numbers of country code +{code}, with {_spelled(most)} digits.")
+    if len(digits) == most:
         try:
-            number = str(NANP.parse(digits))
+            number = str(plan.parse(digits))
         except InvalidNumber as error:
             return Search(text, problem=f"No phone has this number: its {error.field} must {error.rule}.")
-        entry = found.find(number)
+        entry = published.find(number)
         return Search(text, number, entries=(entry,) if entry else (), total=1 if entry else 0)
-    places = found.starting(f"+1{digits}")
+    places = published.index.starting(f"+{code}{digits}")
     part = Slice.of(places, page)
-    entries = tuple(found.entries(part.rows))
+    entries = tuple(published.index.entries(part.rows))
     return Search(text, entries=entries, total=len(places), page=part.page, pages=part.pages)
+
+
+def _spelled(count: int) -> str:
+    return {8: "eight", 9: "nine", 10: "ten", 11: "eleven"}.get(count, str(count))
 
 
 class Lists:

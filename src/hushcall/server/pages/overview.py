@@ -14,19 +14,28 @@ from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, PUBLISHED
 from hushcall.server.db import schema
+from hushcall.server.db.rows import round_rows
 from hushcall.server.db.store import Store
 from hushcall.server.rounds.round_status import Progress, progress, refused
 
-PHASES = ("announcing", "collecting", "closed", "decoded", "published")
 DONE = {
-    "announcing": "announce",
-    "collecting": "report",
-    "closed": "decode",
-    "decoded": "sign",
-    "published": "done",
+    ANNOUNCING: "announce",
+    COLLECTING: "report",
+    CLOSED: "decode",
+    DECODED: "sign",
+    PUBLISHED: "done",
 }
 """What happens while a round is in each phase, in a word."""
+BARS = {
+    ANNOUNCING: "Time to announce",
+    COLLECTING: "Reports of the phones that were asked",
+    CLOSED: "Parts decoded",
+    DECODED: "Done",
+    PUBLISHED: "Done",
+}
+"""What the bar of each phase counts."""
 HISTORY = 30
 """How many rounds back participation is shown."""
 SHOWN = 4
@@ -79,13 +88,9 @@ class Overview:
 def overview(store: Store) -> Overview:
     """Everything live, in one transaction."""
     with store.read() as connection:
-        rows = connection.execute(sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(HISTORY)).all()
-        unfinished = connection.execute(
-            sa.select(schema.rounds)
-            .where(schema.rounds.c.state != "published")
-            .order_by(schema.rounds.c.id.desc())
-            .limit(SHOWN)
-        ).all()
+        newest_first = sa.select(schema.rounds).order_by(schema.rounds.c.id.desc())
+        rows = round_rows(connection, newest_first.limit(HISTORY))
+        unfinished = round_rows(connection, newest_first.where(schema.rounds.c.state != PUBLISHED).limit(SHOWN))
         shown = [*rows[:1], *(row for row in unfinished if not rows or row.id != rows[0].id)][:SHOWN]
         rounds = tuple(progress(connection, shown))
         counts = refused(connection, [row.id for row in rows])
@@ -93,8 +98,8 @@ def overview(store: Store) -> Overview:
     live = {one.id: one.announced for one in rounds}
     by_round: dict[int, int] = {}
     by_name: dict[str, int] = {}
-    for number, name, value in counts:
-        by_round[number] = by_round.get(number, 0) + value
+    for round_id, name, value in counts:
+        by_round[round_id] = by_round.get(round_id, 0) + value
         by_name[name] = by_name.get(name, 0) + value
     took = (Took(r.id, r.opens, live.get(r.id, r.announced), by_round.get(r.id, 0)) for r in reversed(rows))
     most_first = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))

@@ -11,11 +11,18 @@ from functools import lru_cache
 from typing import Any
 
 from hushcall.errors import HushcallError
-from hushcall.profiles import PROFILES, Profile
+from hushcall.mechanisms.scheme import Family
+from hushcall.mechanisms.schemes import SCHEMES
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import DEFAULT, Profile
 
-MECHANISMS = {"subspace": "area code in the clear", "whole-number": "number protected whole"}
+MECHANISMS = {
+    row.name: "area code in the clear" if row.bucketed else "number protected whole"
+    for row in SCHEMES.values()
+    if row.family is Family.OURS
+}
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-_LIMITS = {"users": (1, 2_000_000), "tau": (0, 100_000), "spam": (0, 2_000_000), "buckets": (1, 469)}
+_LIMITS = {"users": (1, 2_000_000), "tau": (0, 100_000), "spam": (0, 2_000_000)}
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class Wish:
     tau: int = 10
     spam: int = 150
     buckets: int = 400
-    mechanism: str = "subspace"
+    mechanism: str = DEFAULT.mechanism
 
 
 @dataclass(frozen=True)
@@ -58,25 +65,25 @@ class Plan:
         return next((row for row in self.rows if row.chosen), None)
 
 
-def plan(form: Mapping[str, str], default: Profile) -> Plan:
+def plan(form: Mapping[str, str], default: Profile, numbering: NumberingPlan) -> Plan:
     """The answer to a form; fields that are not there have the values of the round in force."""
     start = Wish(epsilon=default.epsilon, tau=default.tau)
     if default.mechanism in MECHANISMS:
         start = replace(start, mechanism=default.mechanism)
-    wish, problems = _read(form, start)
+    wish, problems = _read(form, start, len(numbering.area_codes))
     if problems:
         return Plan(wish, problems)
     epsilons = sorted({*EPSILONS, wish.epsilon})
     try:
-        rows = tuple(replace(row_of(replace(wish, epsilon=e)), chosen=e == wish.epsilon) for e in epsilons)
+        rows = tuple(replace(row_of(replace(wish, epsilon=e), numbering), chosen=e == wish.epsilon) for e in epsilons)
     except HushcallError as error:
         return Plan(wish, {"epsilon": f"This cannot be planned: {error}."})
     return Plan(wish, {}, rows)
 
 
-def _read(form: Mapping[str, str], wish: Wish) -> tuple[Wish, dict[str, str]]:
+def _read(form: Mapping[str, str], wish: Wish, areas: int) -> tuple[Wish, dict[str, str]]:
     problems: dict[str, str] = {}
-    for name, (least, most) in _LIMITS.items():
+    for name, (least, most) in {**_LIMITS, "buckets": (1, areas)}.items():
         text = form.get(name, "").strip().replace(",", "")
         if not text:
             continue
@@ -105,25 +112,17 @@ def _read(form: Mapping[str, str], wish: Wish) -> tuple[Wish, dict[str, str]]:
 
 
 @lru_cache(maxsize=512)
-def row_of(wish: Wish) -> Row:
+def row_of(wish: Wish, numbering: NumberingPlan) -> Row:
     """What these figures buy."""
     # Brings scipy and numba, which take a second or two to import: not when the server starts.
-    from hushcall.learn import planning, theory
+    from hushcall.learn import planning
     from hushcall.learn.bucket_setup import open_bucket
-    from hushcall.learn.subspace import SubspaceLearner
-    from hushcall.learn.whole_number import WholeNumberLearner
-    from hushcall.numbers import NANP
-    from hushcall.report.hashing import SEED_BYTES
+    from hushcall.protocol.seeds import SEED_BYTES
 
-    base = PROFILES["balanced" if wish.mechanism == "subspace" else "balanced-whole"]
-    profile = replace(base, epsilon=wish.epsilon, tau=wish.tau)
-    outlook = planning.outlook(profile, wish.users, wish.spam, wish.buckets)
-    learner = open_bucket(profile, NANP, wish.users, bytes(SEED_BYTES), wish.buckets)
-    wrong = None
-    if isinstance(learner, SubspaceLearner | WholeNumberLearner):
-        law, rule = learner.law(wish.users), learner.rule(profile.tau)
-        needed = max(law.threshold(rule.level, rule.hypotheses), theory.needed_support(law, profile.tau))
-        wrong = law.p_value(needed) * rule.hypotheses
+    profile = replace(DEFAULT, mechanism=wish.mechanism, epsilon=wish.epsilon, tau=wish.tau)
+    outlook = planning.outlook(profile, wish.users, wish.spam, wish.buckets, numbering)
+    learner = open_bucket(profile, numbering, wish.users, bytes(SEED_BYTES), wish.buckets)
+    wrong = None if learner is None else learner.wrong(wish.users, profile.tau)
     return Row(
         wish.epsilon,
         outlook.runs,

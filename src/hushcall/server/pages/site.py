@@ -14,14 +14,13 @@ from typing import Any
 import sqlalchemy as sa
 from jinja2.utils import htmlsafe_json_dumps
 
-from hushcall.numbers import NANP
-from hushcall.profiles import Profile
+from hushcall.protocol.states import HELD, PHASES, PUBLISHED
 from hushcall.server.access import sessions
 from hushcall.server.db.schema import buckets
-from hushcall.server.pages import charts, found
+from hushcall.server.pages import charts, findings
 from hushcall.server.pages.health import Budget, Health, health, machine
 from hushcall.server.pages.listed import Lists
-from hushcall.server.pages.overview import DONE, PHASES, Kept, Overview, overview
+from hushcall.server.pages.overview import BARS, DONE, Kept, Overview, overview
 from hushcall.server.pages.rendering import etag_of, render
 from hushcall.server.service import Service
 
@@ -74,16 +73,17 @@ class Site:
         newest = self.service.rounds.newest()
         if newest is None:
             return Budget(self.service.settings.round.chosen_profile(), self.service.settings.list.window)
-        return Budget(Profile.from_plain(json.loads(newest.profile)), newest.window)
+        return Budget(newest.profile, newest.window)
 
     def public_values(self) -> dict[str, Any]:
         """What anybody may know: nothing in it is about any phone, nor how many there are."""
         newest = self.service.rounds.newest()
         round_ = None
         if newest is not None:
-            ends = {"announcing": newest.collects, "collecting": newest.closes, "published": newest.next}
+            held = newest.state == HELD
             times = {"opens": newest.opens, "collects": newest.collects, "closes": newest.closes}
-            round_ = {"id": newest.id, "state": newest.state, "deadline": ends.get(newest.state), **times}
+            ends = {"deadline": None if held else newest.deadline, "held": held, "over": newest.state == PUBLISHED}
+            round_ = {"id": newest.id, "state": newest.state, **ends, **times}
         return {"round": round_, "health": self.health.get(), "now": self.service.now, **_NAMES}
 
     def live_values(self) -> dict[str, Any]:
@@ -102,19 +102,18 @@ class Site:
 
     def _key(self) -> str:
         """Changes when the decided part may have."""
-        rounds = "-".join(f"{one.id}.{one.phase}.{one.found}" for one in self.overview.get().rounds)
+        rounds = "-".join(f"{one.id}.{one.phase}.{one.findings}" for one in self.overview.get().rounds)
         published = self.health.get().published
         return f"{published.version if published else 0}-{rounds}"
 
     def decided_values(self) -> dict[str, Any]:
         """The newest round's buckets and finds."""
-        number, buckets = found.buckets(self.service.store)
-        listing = self.service.settings.list
+        round_id, buckets = findings.buckets(self.service.store)
         return {
-            "bucket_round": number,
+            "bucket_round": round_id,
             "buckets": buckets,
             "map": charts.heat_map(buckets),
-            "found": found.hitters(self.service.store, listing, self.lists.newest()),
+            "found": findings.hitters(self.service, self.lists.newest()),
             "paged": False,
             "decided_key": self._key(),
         }
@@ -122,7 +121,7 @@ class Site:
     def owner_values(self) -> dict[str, Any]:
         """What the phone owners' page works with."""
         budget = self.budget()
-        profile = budget.profile
+        profile, plan = budget.profile, self.service.plan
         settings = {
             "profile": profile.name,
             "mechanism": profile.mechanism,
@@ -130,8 +129,8 @@ class Site:
             "bits_example": self._bits(profile.epsilon),
             "tau": profile.tau,
             "window": budget.window,
-            "plan": NANP.name,
-            "area_codes": NANP.area_codes,
+            "plan": plan.name,
+            "area_codes": plan.area_codes,
         }
         return {"settings_json": htmlsafe_json_dumps(settings), "list_url": "/v1/lists/current/blocklist.jsonl"}
 
@@ -143,4 +142,4 @@ class Site:
         return int(bits) if bits else max(math.ceil(epsilon / math.log(2)) - 1, 1)
 
 
-_NAMES: dict[str, Any] = {"phases": PHASES, "phase_words": DONE}
+_NAMES: dict[str, Any] = {"phases": PHASES, "phase_words": DONE, "phase_bars": BARS}

@@ -9,12 +9,12 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def count(value: float) -> str:
-    """8,000,000."""
+    """A count with commas: 8,000,000."""
     return f"{value:,.0f}"
 
 
 def plural(value: int, noun: str) -> str:
-    """1 day, 2 days."""
+    """A count and its noun: 1 day, 2 days. Only for nouns that take an s."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
@@ -51,13 +51,13 @@ def percent(share: float) -> str:
 
 
 def day(seconds: int) -> str:
-    """14 November 2026."""
+    """The day of a moment, in UTC: 14 November 2026."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.day} {moment:%B %Y}"
 
 
 def moment(seconds: int) -> str:
-    """14 Nov 2026, 09:05 UTC."""
+    """A moment to the minute: 14 Nov 2026, 09:05 UTC."""
     at = datetime.fromtimestamp(seconds, UTC)
     return f"{at.day} {at:%b %Y, %H:%M} UTC"
 
@@ -78,12 +78,12 @@ def span(seconds: float) -> str:
 
 
 def from_now(seconds: int, now: int) -> str:
-    """In 3 days; 2 h ago."""
+    """How far a moment is from now, either way: in 3 days; 2 h ago."""
     return f"in {span(seconds - now)}" if seconds >= now else f"{span(now - seconds)} ago"
 
 
 def size(value: int) -> str:
-    """12.3 MB."""
+    """Bytes in units of a thousand, as disks are sold: 12.3 MB."""
     amount, unit = float(value), 0
     while amount >= 1000 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1000, unit + 1
@@ -91,7 +91,7 @@ def size(value: int) -> str:
 
 
 def number(text: str) -> str:
-    """+12025550143 as +1 202 555 0143."""
+    """A number of North America in groups, +12025550143 as +1 202 555 0143; any other as it is."""
     return f"{text[:2]} {text[2:5]} {text[5:8]} {text[8:]}" if len(text) == 12 and text.startswith("+1") else text
 
 

@@ -1,32 +1,30 @@
-"""The way out for a number that is listed wrongly: an appeal takes it off at once, and keeps it off while it is open.
+"""The log of appeals and the allowlist: what an operator decided about a number comes in, rows leave.
 
-The log keeps who asked, when and why; closing an appeal (it was turned down, or withdrawn) is written there too. The
-allowlist is for numbers that must never be listed at all.
+An appeal keeps a number off the list while it is open. The log keeps who asked, when and why; closing an appeal (it was
+turned down, or withdrawn) is written there too. The allowlist is for numbers that must never be listed at all. Numbers
+are written as the list writes them; ``corrections`` reads any notation, and publishes what follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import NANP
 from hushcall.server.db import schema
+from hushcall.server.db.rows import AllowedRow, AppealRow, typed
 from hushcall.server.db.store import Store
 
 
 def appeal(store: Store, number: str, why: str, who: str, now: int) -> int:
     """Open an appeal; the one that is open already stays. Its number in the log."""
-    text, table = str(NANP.parse(number)), schema.appeals.c
+    table = schema.appeals.c
     with store.write("appeal") as connection:
-        still_open = sa.select(table.id).where(table.number == text, table.closed.is_(None))
-        found = connection.execute(still_open).scalar()
-        if found is None:
-            row = {"number": text, "why": why, "who": who, "at": now}
-            found = connection.execute(sa.insert(schema.appeals).values(**row).returning(table.id)).scalar_one()
-    return int(found)
+        still_open = sa.select(table.id).where(table.number == number, table.closed.is_(None))
+        entry = connection.execute(still_open).scalar()
+        if entry is None:
+            row = {"number": number, "why": why, "who": who, "at": now}
+            entry = connection.execute(sa.insert(schema.appeals).values(**row).returning(table.id)).scalar_one()
+    return int(entry)
 
 
 def close_appeal(store: Store, entry: int, why: str, now: int) -> None:
@@ -43,24 +41,25 @@ def close_appeal(store: Store, entry: int, why: str, now: int) -> None:
 
 def allow(store: Store, number: str, why: str, who: str, now: int) -> None:
     """Put a number on the allowlist."""
-    row = {"number": str(NANP.parse(number)), "why": why, "who": who, "at": now}
+    row = {"number": number, "why": why, "who": who, "at": now}
     with store.write("allow") as connection:
         store.insert_new(connection, schema.allowed, [row], key=("number",))
 
 
 def disallow(store: Store, number: str) -> None:
     """Take a number off the allowlist."""
-    text = str(NANP.parse(number))
     with store.write("disallow") as connection:
-        if connection.execute(sa.delete(schema.allowed).where(schema.allowed.c.number == text)).rowcount != 1:
-            raise InvalidParameter("number", "be on the allowlist", text)
+        if connection.execute(sa.delete(schema.allowed).where(schema.allowed.c.number == number)).rowcount != 1:
+            raise InvalidParameter("number", "be on the allowlist", number)
 
 
-def appeals(store: Store) -> Sequence[Any]:
-    """The log, newest first."""
-    return store.rows(sa.select(schema.appeals).order_by(schema.appeals.c.id.desc()))
+def appeals(store: Store, number: str | None = None) -> list[AppealRow]:
+    """The log, newest first; of one number, or all of it."""
+    query = sa.select(schema.appeals).order_by(schema.appeals.c.id.desc())
+    return typed(AppealRow, store.rows(query if number is None else query.where(schema.appeals.c.number == number)))
 
 
-def allowlist(store: Store) -> Sequence[Any]:
-    """The allowlist, by number."""
-    return store.rows(sa.select(schema.allowed).order_by(schema.allowed.c.number))
+def allowlist(store: Store, number: str | None = None) -> list[AllowedRow]:
+    """The allowlist, by number; of one number, or all of it."""
+    query = sa.select(schema.allowed).order_by(schema.allowed.c.number)
+    return typed(AllowedRow, store.rows(query if number is None else query.where(schema.allowed.c.number == number)))

@@ -1,13 +1,15 @@
 """What is never listed, whatever many phones report: emergency numbers, the operator's allowlist, appealed numbers.
 
 The allowlist is a file, a table, and a lookup of the operator's own, which is the paper's reverse-lookup check: a
-command that reads numbers from its input, one a line, and prints those that must not be listed.
+command that reads numbers from its input, one a line, and prints those that must not be listed. One rule, read by the
+publisher, which acts on it, and by the pages, which put it into words.
 """
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 import phonenumbers
@@ -15,46 +17,89 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
-from hushcall.numbers import NANP, Number
+from hushcall.numbers import Number, NumberingPlan
 from hushcall.server.db import schema
 from hushcall.server.settings import ListSettings
 
 
+@dataclass(frozen=True)
+class Exclusions:
+    """What keeps numbers off the list, but for the lookup. ``file_problem``: the allow file cannot be read."""
+
+    plan: NumberingPlan
+    appealed: frozenset[str]
+    allowed: frozenset[str]
+    in_file: frozenset[str]
+    file_problem: InvalidData | None = None
+
+    def why_not(self, number: str) -> str:
+        """Why this number stays off the list, in a few words; empty where nothing here keeps it off."""
+        reasons = (
+            (number in self.appealed, "appealed"),
+            (number in self.allowed, "on the allowlist"),
+            (number in self.in_file, "in the allow file"),
+            (is_protected(number, self.plan), "emergency or service code"),
+        )
+        return next((words for holds, words in reasons if holds), "")
+
+
+def exclusions(connection: Connection, settings: ListSettings, plan: NumberingPlan) -> Exclusions:
+    """What the tables and the file say now."""
+    appealed = sa.select(schema.appeals.c.number).where(schema.appeals.c.closed.is_(None))
+    in_file, problem = frozenset[str](), None
+    if settings.allow_file is not None:
+        try:
+            in_file = read_allow_file(settings.allow_file, plan)
+        except InvalidData as error:
+            problem = error
+    return Exclusions(
+        plan,
+        frozenset(connection.execute(appealed).scalars()),
+        frozenset(connection.execute(sa.select(schema.allowed.c.number)).scalars()),
+        in_file,
+        problem,
+    )
+
+
 def never_listed(
-    connection: Connection, settings: ListSettings, candidates: Collection[str], known: Collection[str] | None = None
+    connection: Connection,
+    settings: ListSettings,
+    plan: NumberingPlan,
+    candidates: Collection[str],
+    known: Collection[str] | None = None,
 ) -> frozenset[str]:
     """Those of the candidates that stay off the list.
 
     ``known``: what is listed already, for a correction between rounds, which must not wait for a file or a lookup that
     is out of order. What they let pass before stays, what they kept off stays off, and the lookup is not asked again.
     """
-    appealed = sa.select(schema.appeals.c.number).where(schema.appeals.c.closed.is_(None))
-    off = {str(number) for number in connection.execute(sa.select(schema.allowed.c.number)).scalars()}
-    off |= {str(number) for number in connection.execute(appealed).scalars()}
-    off |= {number for number in candidates if is_protected(NANP.parse(number))}
-    if known is not None and settings.allow_command:
+    rule = exclusions(connection, settings, plan)
+    off = {number for number in candidates if rule.why_not(number)}
+    if known is None:
+        if rule.file_problem is not None:
+            raise rule.file_problem
+        left = sorted(set(candidates) - off)
+        if settings.allow_command and left:
+            off |= look_up(settings.allow_command, left, settings.allow_timeout)
+    elif settings.allow_command or rule.file_problem is not None:
         off |= set(candidates) - set(known)
-    if settings.allow_file is not None:
-        try:
-            off |= read_allow_file(settings.allow_file)
-        except InvalidData:
-            if known is None:
-                raise
-            off |= set(candidates) - set(known)
-    left = sorted(set(candidates) - off)
-    if settings.allow_command and left and known is None:
-        off |= look_up(settings.allow_command, left, settings.allow_timeout)
     return frozenset(off)
 
 
-def is_protected(number: Number) -> bool:
-    """Whether dialling it could reach an emergency service or a short code: such a number must never be blocked."""
-    digits = f"{number.national}"
-    service = number.area % 100 == 11  # 211 … 911 as an area code: no such area exists, and none may be listed
-    return service or phonenumbers.connects_to_emergency_number(digits, NANP.region)
+def is_protected(number: str | Number, plan: NumberingPlan) -> bool:
+    """Whether dialling it could reach an emergency service or a short code: such a number must never be blocked.
+
+    A number that is none of the plan's is protected too: a list names one plan, and nobody could say what this reaches.
+    """
+    try:
+        parsed = number if isinstance(number, Number) else plan.parse(number)
+    except InvalidNumber:
+        return True
+    service = parsed.area % 100 == 11  # 211 … 911 as an area code: no such area exists, and none may be listed
+    return service or phonenumbers.connects_to_emergency_number(f"{parsed.national}", plan.region)
 
 
-def read_allow_file(path: Path) -> frozenset[str]:
+def read_allow_file(path: Path, plan: NumberingPlan) -> frozenset[str]:
     """The numbers of a file, one a line in any usual notation; ``#`` starts a comment."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -65,7 +110,7 @@ def read_allow_file(path: Path) -> frozenset[str]:
         plain = line.split("#")[0].strip()
         if plain:
             try:
-                numbers.add(str(NANP.parse(plain)))
+                numbers.add(str(plan.parse(plain)))
             except InvalidNumber:
                 raise InvalidData("allow_file", f"hold a number in line {place}", str(path)) from None
     return frozenset(numbers)

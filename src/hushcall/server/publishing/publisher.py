@@ -6,7 +6,6 @@ which first checks that nothing else was published meanwhile. Identical sighting
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +19,9 @@ from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
 from hushcall.protocol import blocklist
 from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
+from hushcall.protocol.states import DECODED, PUBLISHED
 from hushcall.server.db import schema
+from hushcall.server.db.rows import newest_round
 from hushcall.server.db.store import PublishedFiles, Store, put_files
 from hushcall.server.publishing.exclusions import never_listed
 from hushcall.server.settings import Settings
@@ -52,9 +53,9 @@ class Publisher:
     settings: Settings
     ring: Callable[[], KeyRing]
 
-    def publish(self, number: int, now: int) -> None:
+    def publish(self, round_id: int, now: int) -> None:
         """Decoded → published, with the round's findings in the list."""
-        self._in_force(number, now)
+        self._in_force(round_id, now)
 
     def republish(self, now: int) -> bool:
         """A new version without a new round, after an appeal or a change of the allowlist. False: nothing changed."""
@@ -68,43 +69,43 @@ class Publisher:
             put_files(connection, changed)
         return bool(changed)
 
-    def _in_force(self, number: int | None, now: int) -> bool:
+    def _in_force(self, round_id: int | None, now: int) -> bool:
         for _ in range(ATTEMPTS):
-            draft = self._draft(number)
+            draft = self._draft(round_id)
             if draft is None:
                 return False
-            with self.store.write("publish a list" if number is None else "decoded to published") as connection:
+            with self.store.write("publish a list" if round_id is None else "decoded to published") as connection:
                 self.store.lock_publishing(connection)
-                if number is not None:
-                    row = self.store.lock_round(connection, number)
-                    if row is None or row.state != "decoded":
+                if round_id is not None:
+                    row = self.store.lock_round(connection, round_id)
+                    if row is None or row.state != DECODED:
                         return False
                 if _newest_version(connection) != draft.made.version - 1:
                     continue
                 changed = signer.publish(PublishedFiles(connection), self.ring(), draft.targets, _moment(now))
                 put_files(connection, changed)
                 self._record(connection, draft)
-                if number is not None:
-                    values = {"state": "published"}
-                    connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == number).values(**values))
+                if round_id is not None:
+                    values = {"state": PUBLISHED}
+                    connection.execute(sa.update(schema.rounds).where(schema.rounds.c.id == round_id).values(**values))
                 return True
         raise Overtaken(f"the list was published by somebody else {ATTEMPTS} times in a row: try again")
 
-    def _draft(self, number: int | None) -> _Draft | None:
+    def _draft(self, round_id: int | None) -> _Draft | None:
         """The next version; None where it would be the same list once more."""
         with self.store.read() as connection:
             before = newest_list(connection)
-            made = self._made(connection, number, before)
-            if made is None or (number is None and before and blocklist.renumbered(made, before.version) == before):
+            made = self._made(connection, round_id, before)
+            if made is None or (round_id is None and before and blocklist.renumbered(made, before.version) == before):
                 return None
             data = made.to_bytes()
             targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
         return _Draft(before, made, data, targets)
 
-    def _made(self, connection: Connection, number: int | None, before: Blocklist | None) -> Blocklist | None:
+    def _made(self, connection: Connection, round_id: int | None, before: Blocklist | None) -> Blocklist | None:
         table, rows = schema.rounds.c, schema.hitters.c
-        wanted = table.state == "published" if number is None else (table.state == "published") | (table.id == number)
-        newest = connection.execute(sa.select(schema.rounds).where(wanted).order_by(table.id.desc()).limit(1)).first()
+        wanted = table.state == PUBLISHED if round_id is None else (table.state == PUBLISHED) | (table.id == round_id)
+        newest = newest_round(connection, wanted)
         if newest is None:
             return None
         window = newest.window  # as phones were told
@@ -114,11 +115,11 @@ class Publisher:
             Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value)
             for r in connection.execute(query)
         ]
-        known = None if number is not None or before is None else {entry.number for entry in before.entries}
-        never = never_listed(connection, self.settings.list, {s.number for s in sightings}, known)
+        known = None if round_id is not None or before is None else {entry.number for entry in before.entries}
+        never = never_listed(connection, self.settings.list, newest.plan, {s.number for s in sightings}, known)
         entries = blocklist.listed(sightings, newest.id, window, never)
-        profile = json.loads(newest.profile)
-        terms = Terms(profile["mechanism"], profile["epsilon"], profile["tau"], profile["level"], newest.plan, window)
+        profile = newest.profile
+        terms = Terms(profile.mechanism, profile.epsilon, profile.tau, profile.level, newest.plan_name, window)
         return Blocklist((before.version if before else 0) + 1, newest.id, newest.closes, terms, entries)
 
     def _deltas(self, connection: Connection, made: Blocklist) -> dict[str, bytes]:

@@ -8,7 +8,6 @@ transaction too.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.mechanisms import parameters
-from hushcall.numbers import NANP
+from hushcall.numbers import NumberingPlan, plan_named
 from hushcall.profiles import Profile
-from hushcall.protocol.items import number_of
-from hushcall.report.hashing import derive
+from hushcall.protocol.seeds import report_seed
+from hushcall.protocol.states import TAKES_RESULTS
 from hushcall.server.db import schema
+from hushcall.server.db.rows import buckets_of, existing_round
 from hushcall.server.db.store import Store
 
 if TYPE_CHECKING:
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 CHUNK = 20_000
 """Reports in memory at a time while a bucket is tallied."""
-DENSE_FROM = 1_000_000
-"""Buckets with more users are tallied into one integer per number: 64 MB, however many reports there are."""
-AREA_PARTS = 16
-"""A round without buckets is decoded in so many parts."""
 
 
 @dataclass(frozen=True)
@@ -50,53 +46,61 @@ class Opened:
     users: int
     buckets: int  # how many are decided together
     profile: Profile
+    plan_name: str
     mechanism: dict[str, Any]
+
+    @property
+    def plan(self) -> NumberingPlan:
+        """Whose numbers the round is about."""
+        return plan_named(self.plan_name)
 
     @property
     def learner(self) -> Learner[Any]:
         """The server's half of what the phones were given."""
         from hushcall.learn.bucket_setup import learner_of
 
-        return learner_of(self.profile, NANP, parameters.from_plain(self.mechanism), self.buckets)
+        return learner_of(self.profile, self.plan, parameters.from_plain(self.mechanism), self.buckets)
 
 
-def opened_buckets(store: Store, number: int) -> list[Opened]:
+def opened_buckets(store: Store, round_id: int) -> list[Opened]:
     """The buckets of a round that run."""
-    row = store.rows(sa.select(schema.rounds.c.profile).where(schema.rounds.c.id == number))[0]
-    profile = Profile.from_plain(json.loads(row.profile))
-    rows = store.rows(
-        sa.select(schema.buckets).where(schema.buckets.c.round == number).order_by(schema.buckets.c.bucket)
-    )
-    return [Opened(number, r.bucket, r.users, len(rows), profile, json.loads(r.parameters)) for r in rows if r.runs]
+    with store.read() as connection:
+        row, rows = existing_round(connection, round_id), buckets_of(connection, round_id)
+    return [
+        Opened(round_id, one.bucket, one.users, len(rows), row.profile, row.plan_name, one.plain)
+        for one in rows
+        if one.runs
+    ]
 
 
-def seal(store: Store, number: int, keep_reports: bool, beat: Callable[[], None] = lambda: None) -> None:
+def seal(store: Store, round_id: int, keep_reports: bool, beat: Callable[[], None] = lambda: None) -> None:
     """Turn every bucket's reports into a tally, one transaction a bucket. Sealed buckets are left alone."""
     done = {
-        row.bucket for row in store.rows(sa.select(schema.tallies.c.bucket).where(schema.tallies.c.round == number))
+        row.bucket for row in store.rows(sa.select(schema.tallies.c.bucket).where(schema.tallies.c.round == round_id))
     }
-    seed = bytes(store.rows(sa.select(schema.rounds.c.seed).where(schema.rounds.c.id == number))[0].seed)
-    for opened in opened_buckets(store, number):
+    with store.read() as connection:
+        seed = existing_round(connection, round_id).seed
+    for opened in opened_buckets(store, round_id):
         if opened.bucket in done:
             continue
         beat()
         count, checksum, data = tally_of(opened, _reports(store, opened, seed))
         with store.write(f"seal bucket {opened.bucket}") as connection:
-            if not _under_way(store, connection, number):
+            if not _under_way(store, connection, round_id):
                 return
-            row = {"round": number, "bucket": opened.bucket, "count": count, "checksum": checksum, "data": data}
+            row = {"round": round_id, "bucket": opened.bucket, "count": count, "checksum": checksum, "data": data}
             store.insert_new(connection, schema.tallies, [row], key=("bucket",))
             if not keep_reports:
                 table = schema.reports.c
                 connection.execute(
-                    sa.delete(schema.reports).where(table.round == number, table.bucket == opened.bucket)
+                    sa.delete(schema.reports).where(table.round == round_id, table.bucket == opened.bucket)
                 )
 
 
-def _under_way(store: Store, connection: Connection, number: int) -> bool:
+def _under_way(store: Store, connection: Connection, round_id: int) -> bool:
     """Whether a round still takes results: one that was discarded meanwhile must stay as empty as it was made."""
-    row = store.lock_round(connection, number)
-    return row is not None and row.state in ("closed", "held")
+    row = store.lock_round(connection, round_id)
+    return row is not None and row.state in TAKES_RESULTS
 
 
 def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes, Reported]]:
@@ -106,23 +110,19 @@ def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes,
     while rows := store.rows(query.where(table.ticket > last).order_by(table.ticket).limit(CHUNK)):
         for row in rows:
             ticket, body = bytes(row.ticket), bytes(row.body)
-            yield hashlib.sha256(ticket + body).digest(), (derive("report", seed, ticket), body)
+            yield hashlib.sha256(ticket + body).digest(), (report_seed(seed, ticket), body)
         last = bytes(rows[-1].ticket)
 
 
 def tally_of(opened: Opened, reports: Iterable[tuple[bytes, Reported]]) -> tuple[int, bytes, bytes]:
     """(count, checksum, bytes) of a bucket's tally. The same reports in any order give the same three."""
-    from hushcall.learn.subspace import SubspaceLearner
-
     learner, total, stream = opened.learner, 0, iter(reports)
-    dense = isinstance(learner, SubspaceLearner)
 
     def parts() -> Iterator[Any]:
         nonlocal total
         while chunk := list(islice(stream, CHUNK)):
             total = (total + sum(int.from_bytes(digest, "big") for digest, _ in chunk)) % (1 << 256)
-            tally = learner.tally(reported for _, reported in chunk)
-            yield learner.dense(tally) if dense and opened.users > DENSE_FROM else tally  # type: ignore[attr-defined]
+            yield learner.compact(learner.tally(reported for _, reported in chunk), opened.users)
 
     tally = _merged(parts(), learner)
     return tally.count, total.to_bytes(32, "big"), tally.to_bytes()
@@ -143,7 +143,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Found:
+class Decoded:
     """What a part gave: rows for the table of heavy hitters."""
 
     bucket: int
@@ -151,74 +151,57 @@ class Found:
     rows: list[dict[str, Any]]
 
 
-def parts_of(mechanism: str) -> int:
-    """In how many parts a bucket is decoded."""
-    return AREA_PARTS if mechanism == "whole-number" else 1
-
-
-def decode(job: Job) -> Found:
+def decode(job: Job) -> Decoded:
     """Find the heavy hitters of one part. Pure."""
-    from hushcall.learn.subspace import SubspaceLearner
-    from hushcall.learn.whole_number import WholeNumberLearner
-
-    learner, tau = job.opened.learner, job.opened.profile.tau
-    if isinstance(learner, WholeNumberLearner):
-        areas = range(job.part, learner.areas, AREA_PARTS)
-        tally = learner.from_bytes(job.data)
-        hitters = [hitter for found in learner.find_in(tally, tau, areas) for hitter in found]
-    elif isinstance(learner, SubspaceLearner):
-        hitters = learner.find(learner.any_from_bytes(job.data), tau)
-    else:
-        hitters = learner.find(learner.from_bytes(job.data), tau)
-    rows = []
-    for hitter in hitters:
-        if number := number_of(hitter.item, job.opened.bucket, job.opened.profile.mechanism, NANP):
+    learner, profile, rows = job.opened.learner, job.opened.profile, []
+    for hitter in learner.find_part(learner.from_bytes(job.data), profile.tau, job.part, profile.scheme.parts):
+        if number := profile.scheme.items.number(hitter.item, job.opened.bucket, job.opened.plan):
             row = {"round": job.opened.round, "number": str(number), "bucket": number.area}
             # What is published lies in its interval, which knows that no more phones can report than took part.
             estimate = min(max(hitter.estimate, hitter.low), hitter.high)
             values = {"estimate": estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
             rows.append({**row, **{key: float(value) for key, value in values.items()}})
-    return Found(job.opened.bucket, job.part, rows)
+    return Decoded(job.opened.bucket, job.part, rows)
 
 
 def decode_round(
-    store: Store, number: int, pool: Executor | None, width: int, beat: Callable[[], None] = lambda: None
+    store: Store, round_id: int, pool: Executor | None, width: int, beat: Callable[[], None] = lambda: None
 ) -> None:
     """Decode whatever of a sealed round is not decoded yet, ``width`` parts at a time."""
     table = schema.decodings.c
     done = {
-        (row.bucket, row.part) for row in store.rows(sa.select(table.bucket, table.part).where(table.round == number))
+        (row.bucket, row.part) for row in store.rows(sa.select(table.bucket, table.part).where(table.round == round_id))
     }
-    jobs = _jobs(store, number, done)
+    jobs = _jobs(store, round_id, done)
     if pool is None:
         for job in jobs:
             beat()
-            _store(store, number, decode(job))
+            _store(store, round_id, decode(job))
         return
-    running: list[Future[Found]] = [pool.submit(decode, job) for job in islice(jobs, width)]
+    running: list[Future[Decoded]] = [pool.submit(decode, job) for job in islice(jobs, width)]
     while running:
         beat()
-        found = running.pop(0).result()
+        decoded = running.pop(0).result()
         running += [pool.submit(decode, job) for job in islice(jobs, 1)]
-        _store(store, number, found)
+        _store(store, round_id, decoded)
 
 
-def _jobs(store: Store, number: int, done: set[tuple[int, int]]) -> Iterator[Job]:
+def _jobs(store: Store, round_id: int, done: set[tuple[int, int]]) -> Iterator[Job]:
     table = schema.tallies.c
-    for opened in opened_buckets(store, number):
-        left = [part for part in range(parts_of(opened.profile.mechanism)) if (opened.bucket, part) not in done]
+    for opened in opened_buckets(store, round_id):
+        left = [part for part in range(opened.profile.scheme.parts) if (opened.bucket, part) not in done]
         if left:
-            rows = store.rows(sa.select(table.data).where(table.round == number, table.bucket == opened.bucket))
+            rows = store.rows(sa.select(table.data).where(table.round == round_id, table.bucket == opened.bucket))
             if not rows or not rows[0].data:
                 return  # another server has decoded the round meanwhile, or an operator discarded it
             for part in left:
                 yield Job(opened, part, bytes(rows[0].data))
 
 
-def _store(store: Store, number: int, found: Found) -> None:
-    with store.write(f"decode bucket {found.bucket} part {found.part}") as connection:
-        if not _under_way(store, connection, number):
+def _store(store: Store, round_id: int, decoded: Decoded) -> None:
+    with store.write(f"decode bucket {decoded.bucket} part {decoded.part}") as connection:
+        if not _under_way(store, connection, round_id):
             return
-        store.insert_new(connection, schema.hitters, found.rows, key=("number",))
-        row = {"round": number, "bucket": found.bucket, "part": found.part}
+        store.insert_new(connection, schema.hitters, decoded.rows, key=("number",))
+        row = {"round": round_id, "bucket": decoded.bucket, "part": decoded.part}
         store.insert_new(connection, schema.decodings, [row], key=("bucket", "part"))

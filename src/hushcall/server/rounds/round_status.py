@@ -5,8 +5,7 @@ A handful of queries, however many rounds and buckets there are.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,27 +14,20 @@ from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
-from hushcall.profiles import Profile
 from hushcall.protocol.blocklist import iso
+from hushcall.protocol.round_document import RoundInfo, bucket_terms
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
+from hushcall.server.db.rows import RoundRow, buckets_of, round_of, round_rows
 from hushcall.server.db.store import Store
-from hushcall.server.rounds.decoding import parts_of
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where one round stands. ``phase`` is its state, or for a held round the state it goes back to."""
+    """Where one round stands: its row, and what the other tables say about it."""
 
-    id: int
-    phase: str
-    held: bool
-    reason: str
-    opens: int
-    collects: int
-    closes: int
-    next: int
-    profile: Profile
+    row: RoundRow
     announced: int
     expected: int  # phones in the buckets that run: as many reports can come
     reports: int
@@ -43,31 +35,40 @@ class Progress:
     skipped: int
     parts: int
     decoded: int
-    found: int
+    findings: int
+
+    @property
+    def id(self) -> int:
+        """Which round it is."""
+        return self.row.id
+
+    @property
+    def phase(self) -> RoundState:
+        """Its state, or for a held round the state that it goes back to."""
+        return self.row.phase
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for somebody to look at it."""
+        return self.row.state == HELD
 
     @property
     def over(self) -> bool:
         """Whether nothing is left to do."""
-        return self.phase == "published"
-
-    @property
-    def deadline(self) -> int | None:
-        """When this phase ends by the clock; None where it ends when the work is done."""
-        return {"announcing": self.collects, "collecting": self.closes, "published": self.next}.get(self.phase)
+        return self.phase == PUBLISHED
 
     def share(self, now: int) -> float:
         """How far this phase is, from 0 to 1."""
         done = {
-            "announcing": (now - self.opens, self.collects - self.opens),
-            "collecting": (self.reports, self.expected),
-            "closed": (self.decoded, self.parts),
+            ANNOUNCING: (now - self.row.opens, self.row.collects - self.row.opens),
+            COLLECTING: (self.reports, self.expected),
+            CLOSED: (self.decoded, self.parts),
         }.get(self.phase, (1, 1))
         return min(max(done[0] / done[1], 0.0), 1.0) if done[1] > 0 else 1.0
 
 
-def progress(connection: Connection, rows: Iterable[Any]) -> list[Progress]:
-    """Rows of the table of rounds, with what the other tables say about them."""
-    rows = list(rows)
+def progress(connection: Connection, rows: Sequence[RoundRow]) -> list[Progress]:
+    """Rounds, with what the other tables say about them."""
     ids = [row.id for row in rows]
     table = schema.buckets.c
     runs = sa.case((table.runs.is_(True), 1), else_=0)
@@ -84,43 +85,31 @@ def progress(connection: Connection, rows: Iterable[Any]) -> list[Progress]:
             .group_by(table.round)
         )
     }
-    announcing = [row.id for row in rows if _phase(row) == "announcing"]
+    announcing = [row.id for row in rows if row.phase == ANNOUNCING]
     announced = _counts(connection, schema.announcements, announcing)
     reports = _counts(connection, schema.reports, ids)
     tallied = _counts(connection, schema.tallies, ids, sa.func.sum(schema.tallies.c.count))
-    decoded, found = _counts(connection, schema.decodings, ids), _counts(connection, schema.hitters, ids)
+    decoded, findings = _counts(connection, schema.decodings, ids), _counts(connection, schema.hitters, ids)
     made = []
     for row in rows:
-        profile, mine = Profile.from_plain(json.loads(row.profile)), buckets.get(row.id)
+        mine = buckets.get(row.id)
         running, users = (int(mine.runs), int(mine.users)) if mine else (0, 0)
         # While buckets are sealed one by one a report is in one of the two tables; reports that are kept are in both.
         sealed, waiting = tallied.get(row.id, 0), reports.get(row.id, 0)
         made.append(
             Progress(
-                id=row.id,
-                phase=_phase(row),
-                held=row.state == "held",
-                reason=row.reason,
-                opens=row.opens,
-                collects=row.collects,
-                closes=row.closes,
-                next=row.next,
-                profile=profile,
-                announced=announced.get(row.id, 0) if _phase(row) == "announcing" else row.announced,
+                row=row,
+                announced=announced.get(row.id, 0) if row.phase == ANNOUNCING else row.announced,
                 expected=users,
                 reports=max(sealed, min(sealed + waiting, users)),
                 runs=running,
                 skipped=int(mine.all) - running if mine else 0,
-                parts=running * parts_of(profile.mechanism),
+                parts=running * row.profile.scheme.parts,
                 decoded=decoded.get(row.id, 0),
-                found=found.get(row.id, 0),
+                findings=findings.get(row.id, 0),
             )
         )
     return made
-
-
-def _phase(row: Any) -> str:
-    return str(row.held_from if row.state == "held" and row.held_from else row.state)
 
 
 def _counts(
@@ -141,20 +130,20 @@ def refused(connection: Connection, ids: list[int]) -> list[tuple[int, str, int]
     return [(r[0], r[1], int(r[2])) for r in connection.execute(query.group_by(table.round, table.name))]
 
 
-def one_round(store: Store, number: int) -> Progress | None:
+def one_round(store: Store, round_id: int) -> Progress | None:
     """One round of any age."""
     with store.read() as connection:
-        rows = connection.execute(sa.select(schema.rounds).where(schema.rounds.c.id == number)).all()
-        return next(iter(progress(connection, rows)), None) if rows else None
+        row = round_of(connection, round_id)
+        return progress(connection, [row])[0] if row else None
 
 
-def status(store: Store, number: int | None = None) -> dict[str, Any]:
+def status(store: Store, round_id: int | None = None) -> dict[str, Any]:
     """What an operator is told about a round (the newest by default), as plain values."""
     query = sa.select(schema.rounds).order_by(schema.rounds.c.id.desc()).limit(1)
-    found = _told(store, query if number is None else query.where(schema.rounds.c.id == number))
-    if not found:
-        raise InvalidParameter("round", "be one of this server", number)
-    return found[0]
+    told = _told(store, query if round_id is None else query.where(schema.rounds.c.id == round_id))
+    if not told:
+        raise InvalidParameter("round", "be one of this server", round_id)
+    return told[0]
 
 
 def newest_statuses(store: Store, most: int) -> list[dict[str, Any]]:
@@ -164,7 +153,7 @@ def newest_statuses(store: Store, most: int) -> list[dict[str, Any]]:
 
 def _told(store: Store, query: sa.Select[Any]) -> list[dict[str, Any]]:
     with store.read() as connection:
-        rounds = progress(connection, connection.execute(query).all())
+        rounds = progress(connection, round_rows(connection, query))
         counts = refused(connection, [one.id for one in rounds])
     return [_plain(one, {name: value for at, name, value in sorted(counts) if at == one.id}) for one in rounds]
 
@@ -172,49 +161,54 @@ def _told(store: Store, query: sa.Select[Any]) -> list[dict[str, Any]]:
 def _plain(one: Progress, counts: dict[str, int]) -> dict[str, Any]:
     return {
         "round": one.id,
-        "state": "held" if one.held else one.phase,
-        "reason": one.reason,
-        "opens": iso(one.opens),
-        "collects": iso(one.collects),
-        "closes": iso(one.closes),
-        "next": iso(one.next),
-        "profile": one.profile.name,
-        "mechanism": one.profile.mechanism,
-        "epsilon": one.profile.epsilon,
+        "state": one.row.state.value,
+        "reason": one.row.reason,
+        "opens": iso(one.row.opens),
+        "collects": iso(one.row.collects),
+        "closes": iso(one.row.closes),
+        "next": iso(one.row.next),
+        "profile": one.row.profile.name,
+        "mechanism": one.row.profile.mechanism,
+        "epsilon": one.row.profile.epsilon,
         "announced": one.announced,
         "reports": one.reports,
         "buckets_run": one.runs,
         "buckets_skipped": one.skipped,
         "parts_decoded": one.decoded,
         "parts": one.parts,
-        "found": one.found,
+        "found": one.findings,
         "refused": counts,
     }
 
 
-def document(store: Store, row: Any) -> dict[str, Any]:
+def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
     """What phones are told about a round: of the buckets, those that run, which means that enough phones are in them.
 
-    A bucket that is not there is skipped.
+    Of the others not even the name: a single phone's area code may be among them.
     """
-    profile = json.loads(row.profile)
-    decided: dict[str, Any] | None = None
-    if row.state != "announcing":
-        decided = {}
-        for bucket in store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id)):
-            if bucket.runs:  # of the others not even the name: a single phone's area code may be among them
-                plain = json.loads(bucket.parameters)
-                size = report_bytes(parameters.from_plain(plain))
-                decided[str(bucket.bucket)] = {"runs": True, "report_bytes": size, "parameters": plain}
-    return {
-        "round": row.id,
-        "state": row.state,
-        "opens": iso(row.opens),
-        "collects": iso(row.collects),
-        "closes": iso(row.closes),
-        "seed": bytes(row.seed).hex(),
-        "plan": row.plan,
-        "window": row.window,
-        "profile": {key: profile[key] for key in ("name", "mechanism", "epsilon", "tau", "level")},
-        "buckets": decided,
-    }
+    buckets: dict[str, Any] | None = None
+    if row.state != ANNOUNCING:
+        with store.read() as connection:
+            decided = [one for one in buckets_of(connection, row.id) if one.runs]
+        buckets = {str(one.bucket): _terms(one.plain) for one in decided}
+    return RoundInfo(
+        round=row.id,
+        state=row.state,
+        opens=row.opens,
+        collects=row.collects,
+        closes=row.closes,
+        server_time=now,
+        seed=row.seed,
+        plan=row.plan_name,
+        window=row.window,
+        mechanism=row.profile.mechanism,
+        epsilon=row.profile.epsilon,
+        buckets=buckets,
+        profile=row.profile.name,
+        tau=row.profile.tau,
+        level=row.profile.level,
+    )
+
+
+def _terms(plain: dict[str, Any]) -> dict[str, Any]:
+    return bucket_terms(report_bytes(parameters.from_plain(plain)), plain)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from hushcall.errors import InvalidNumber, InvalidParameter
-from hushcall.numbers import NANP
-from hushcall.server.access.devices import Admin
+from hushcall.errors import InvalidParameter
 from hushcall.server.http.problems import Problem, refusals
-from hushcall.server.http.routes.phones import RoundId, bearer, service_of
+from hushcall.server.http.requests import RoundId, operator, parsed_number, service_of
 from hushcall.server.publishing import appeals, publisher
 from hushcall.server.rounds.round_status import newest_statuses, status
 
@@ -61,21 +60,6 @@ class Many(_Asked):
     count: int = Field(ge=1, le=10_000)
 
 
-def operator(request: Request, scope: str) -> Admin:
-    """Who asks; refused without the scope."""
-    admin = service_of(request).devices.admin(bearer(request))
-    admin.need(scope)
-    return admin
-
-
-def parsed(number: str) -> str:
-    """A number as the list writes it."""
-    try:
-        return str(NANP.parse(number))
-    except InvalidNumber:
-        raise Problem("malformed-number") from None
-
-
 @router.get("/whoami", openapi_extra=_SECURED, summary="What this token may do")
 def whoami(request: Request) -> dict[str, Any]:
     """The token's note and scopes."""
@@ -84,15 +68,15 @@ def whoami(request: Request) -> dict[str, Any]:
 
 
 @router.get("/rounds/{number}", openapi_extra=_SECURED, responses=_ROUND, summary="A round, with its numbers")
-def round_status(request: Request, number: RoundId) -> dict[str, Any]:
+def round_status(request: Request, round_id: RoundId) -> dict[str, Any]:
     """State, deadlines, participation, buckets, progress."""
     operator(request, "read")
-    return _status(request, number)
+    return _status(request, round_id)
 
 
-def _status(request: Request, number: int) -> dict[str, Any]:
+def _status(request: Request, round_id: int) -> dict[str, Any]:
     try:
-        return status(service_of(request).store, number)
+        return status(service_of(request).store, round_id)
     except InvalidParameter:
         raise Problem("unknown-round") from None
 
@@ -113,36 +97,36 @@ def advance(request: Request, force: bool = False) -> dict[str, Any]:
 
 
 @router.post("/rounds/{number}/hold", openapi_extra=_SECURED, responses=_MOVED, summary="Stop a round where it is")
-def hold(request: Request, number: RoundId, reason: Reason) -> dict[str, Any]:
+def hold(request: Request, round_id: RoundId, reason: Reason) -> dict[str, Any]:
     """It takes no uploads and is not decoded until it is released."""
     operator(request, "rounds")
-    _status(request, number)
+    _status(request, round_id)
     try:
-        service_of(request).rounds.hold(number, reason.why)
+        service_of(request).rounds.hold(round_id, reason.why)
     except InvalidParameter:
         raise Problem("wrong-phase", "Only a round that is still under way can be held.") from None
-    return _status(request, number)
+    return _status(request, round_id)
 
 
 @router.post("/rounds/{number}/release", openapi_extra=_SECURED, responses=_MOVED, summary="Let a held round go on")
-def release(request: Request, number: RoundId) -> dict[str, Any]:
+def release(request: Request, round_id: RoundId) -> dict[str, Any]:
     """From the state in which it was held."""
     operator(request, "rounds")
-    _status(request, number)
+    _status(request, round_id)
     try:
-        service_of(request).rounds.release(number)
+        service_of(request).rounds.release(round_id)
     except InvalidParameter:
         raise Problem("wrong-phase", "Only a round that is held can be released.") from None
-    return _status(request, number)
+    return _status(request, round_id)
 
 
 @router.get("/numbers/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="The history of a number")
 def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """In which rounds it was found, and what was said about it."""
     operator(request, "read")
-    store, text = service_of(request).store, parsed(number)
-    log = [dict(row._mapping) for row in appeals.appeals(store) if row.number == text]
-    allowed = any(row.number == text for row in appeals.allowlist(store))
+    store, text = service_of(request).store, parsed_number(request, number)
+    log = [asdict(row) for row in appeals.appeals(store, text)]
+    allowed = bool(appeals.allowlist(store, text))
     return {"number": text, "seen": publisher.history(store, text), "appeals": log, "allowed": allowed}
 
 
@@ -150,7 +134,7 @@ def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
 def appeal_log(request: Request) -> dict[str, Any]:
     """Newest first."""
     operator(request, "read")
-    return {"appeals": [dict(row._mapping) for row in appeals.appeals(service_of(request).store)]}
+    return {"appeals": [asdict(row) for row in appeals.appeals(service_of(request).store)]}
 
 
 @router.post(
@@ -159,9 +143,9 @@ def appeal_log(request: Request) -> dict[str, Any]:
 def appeal(request: Request, asked: OfNumber) -> dict[str, Any]:
     """At once, and for as long as the appeal is open."""
     operator(request, "lists")
-    service = service_of(request)
-    entry = appeals.appeal(service.store, parsed(asked.number), asked.why, asked.who, service.now)
-    return {"appeal": entry, "published": service.publisher.republish(service.now)}
+    service, text = service_of(request), parsed_number(request, asked.number)
+    done = service.corrections.appeal(text, asked.why, asked.who, service.now)
+    return {"appeal": done.entry, "published": done.published}
 
 
 @router.post("/appeals/{entry}/close", openapi_extra=_SECURED, summary="End an appeal")
@@ -169,24 +153,24 @@ def close_appeal(request: Request, entry: Id, reason: Reason) -> dict[str, Any]:
     """The number may be listed again."""
     operator(request, "lists")
     service = service_of(request)
-    appeals.close_appeal(service.store, entry, reason.why, service.now)
-    return {"appeal": entry, "published": service.publisher.republish(service.now)}
+    done = service.corrections.close(entry, reason.why, service.now)
+    return {"appeal": entry, "published": done.published}
 
 
 @router.get("/allowlist", openapi_extra=_SECURED, summary="The allowlist")
 def allowlist(request: Request) -> dict[str, Any]:
     """Numbers that are never listed."""
     operator(request, "read")
-    return {"allowed": [dict(row._mapping) for row in appeals.allowlist(service_of(request).store)]}
+    return {"allowed": [asdict(row) for row in appeals.allowlist(service_of(request).store)]}
 
 
 @router.post("/allowlist", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Never list a number")
 def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
     """If it is listed now, it leaves at once."""
     operator(request, "lists")
-    service, text = service_of(request), parsed(asked.number)
-    appeals.allow(service.store, text, asked.why, asked.who, service.now)
-    return {"number": text, "published": service.publisher.republish(service.now)}
+    service, text = service_of(request), parsed_number(request, asked.number)
+    done = service.corrections.allow(text, asked.why, asked.who, service.now)
+    return {"number": text, "published": done.published}
 
 
 @router.delete(
@@ -195,9 +179,9 @@ def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
 def disallow(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """It may be listed again."""
     operator(request, "lists")
-    service, text = service_of(request), parsed(number)
-    appeals.disallow(service.store, text)
-    return {"number": text, "published": service.publisher.republish(service.now)}
+    service, text = service_of(request), parsed_number(request, number)
+    done = service.corrections.disallow(text, service.now)
+    return {"number": text, "published": done.published}
 
 
 @router.post("/devices", status_code=201, openapi_extra=_SECURED, summary="Enrol many devices")

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from hushcall.server.db import schema
+from hushcall.server.db.rows import newest_version
 from hushcall.server.http.problems import Problem, refusals
-from hushcall.server.http.routes.phones import service_of
+from hushcall.server.http.requests import service_of
 from hushcall.server.signing import tuf_files
 
 router = APIRouter(prefix="/v1/lists", tags=["lists"], default_response_class=Response)
@@ -43,11 +44,11 @@ def target(request: Request, path: Annotated[str, Path(max_length=200)]) -> Resp
 @router.get("/current/blocklist.jsonl", responses={**_BYTES, **refusals("not-found")}, summary="The list, unsigned")
 def current(request: Request) -> Response:
     """For pages and people. A phone verifies signatures instead."""
-    table = schema.versions.c
-    rows = service_of(request).store.rows(sa.select(table.sha256).order_by(table.version.desc()).limit(1))
-    if not rows:
+    with service_of(request).store.read() as connection:
+        newest = newest_version(connection)
+    if newest is None:
         raise Problem("not-found", "No list has been published yet.")
-    return _file(request, f"targets/{rows[0].sha256}.blocklist.jsonl", "no-cache")
+    return _file(request, f"targets/{newest.sha256}.blocklist.jsonl", "no-cache")
 
 
 def _file(request: Request, path: str, caching: str) -> Response:

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
-from hushcall.errors import InvalidNumber
-from hushcall.numbers import NANP
+from hushcall.protocol.problems import PROBLEMS
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
-from hushcall.server.http.problems import PROBLEMS, Problem
-from hushcall.server.http.routes.phones import RateLimit, RoundId, service_of
-from hushcall.server.pages import charts, found
+from hushcall.server.http.problems import Problem
+from hushcall.server.http.rate_limit import RateLimit
+from hushcall.server.http.requests import RoundId, parsed_number, service_of
+from hushcall.server.pages import charts, findings
 from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
 from hushcall.server.pages.api import groups
 from hushcall.server.pages.listed import Slice, search
@@ -96,13 +96,13 @@ def part(request: Request, made: Part) -> Response:
 @router.get("/static/{name}")
 async def static(request: Request, name: str) -> Response:
     """A style sheet, a script, the icon."""
-    found = static_files().get(name)
-    if found is None:
+    file = static_files().get(name)
+    if file is None:
         raise Problem("not-found")
-    headers = {"etag": found.etag, "cache-control": "public, no-cache"}
-    if request.headers.get("if-none-match") == found.etag:
+    headers = {"etag": file.etag, "cache-control": "public, no-cache"}
+    if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
-    return Response(found.data, headers=headers, media_type=found.media)
+    return Response(file.data, headers=headers, media_type=file.media)
 
 
 @router.get("/owner")
@@ -145,9 +145,9 @@ def live_decided(request: Request) -> Response:
 @router.get("/list")
 def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
     """Search the published list."""
-    found = site_of(request).lists.newest()
-    result = search(found, q, page) if found else None
-    return shown(request, visitor(request), "list.html", list=found, search=result, asked=q)
+    newest = site_of(request).lists.newest()
+    result = search(newest, q, page) if newest else None
+    return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q)
 
 
 @router.get("/numbers")
@@ -165,35 +165,35 @@ def number_page(request: Request, number: str) -> Response:
     if session is None:
         return to_login(request)
     try:
-        text = str(NANP.parse(number[:40]))
-    except InvalidNumber:
-        return _refused(request, session, Problem("malformed-number"))
-    told = found.story(site.service.store, site.service.settings.list, site.lists.newest(), text)
+        text = parsed_number(request, number[:40])
+    except Problem as problem:
+        return _refused(request, session, problem)
+    told = findings.story(site.service, site.lists.newest(), text)
     bars = charts.sightings([(one.estimate, one.low, one.high) for one in told.seen])
     return shown(request, session, "number.html", story=told, bars=bars)
 
 
 @router.get("/rounds/{number}")
-def round_page(request: Request, number: RoundId, page: Page = 1) -> Response:
+def round_page(request: Request, round_id: RoundId, page: Page = 1) -> Response:
     """One round: what it found, its buckets, and what can be done about it."""
     site, session = site_of(request), visitor(request)
     if session is None:
         return to_login(request)
-    store, listing = site.service.store, site.service.settings.list
-    seen = one_round(store, number)
-    if seen is None:
+    store, newest = site.service.store, site.service.rounds.newest()
+    seen = one_round(store, round_id)
+    if seen is None or newest is None:
         return _refused(request, session, Problem("unknown-round"))
-    _, buckets = found.buckets(store, number)
+    _, buckets = findings.buckets(store, round_id)
     return shown(
         request,
         session,
         "round.html",
         round=seen,
-        newest=site.service.rounds.newest().id,
-        bucket_round=number,
+        newest=newest.id,
+        bucket_round=round_id,
         buckets=buckets,
         map=charts.heat_map(buckets),
-        found=found.hitters(store, listing, site.lists.newest(), number, page, 50),
+        found=findings.hitters(site.service, site.lists.newest(), round_id, page, 50),
         paged=True,
     )
 
@@ -241,7 +241,8 @@ def plan_answer(request: Request) -> Response:
 
 
 def _plan(request: Request) -> Plan:
-    return plan({key: value[:40] for key, value in request.query_params.items()}, site_of(request).budget().profile)
+    form = {key: value[:40] for key, value in request.query_params.items()}
+    return plan(form, site_of(request).budget().profile, service_of(request).plan)
 
 
 @router.get("/login")
@@ -304,7 +305,7 @@ def act(request: Request, name: str, form: Form) -> Response:
         action = ACTIONS.get(name)
         if action is None:
             raise Problem("not-found")
-        asked = checked(action, form, session.admin)
+        asked = checked(action, form, session.admin, service_of(request).plan)
         back = safe_path(form.get("back", "/"))
         if form.get("confirmed") != "yes":
             fields = {field: form[field] for field in action.fields if field in form}

@@ -2,66 +2,45 @@
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from hushcall.protocol.blocklist import iso
+from hushcall.mechanisms import names
+from hushcall.profiles import DEFAULT
+from hushcall.protocol.blocklist import unix
+from hushcall.protocol.round_document import RoundInfo, bucket_terms
+from hushcall.protocol.seeds import SEED_BYTES
+from hushcall.protocol.states import COLLECTING, RoundState
 from hushcall.server.http import fast_path
 from hushcall.server.http.problems import Problem, refusals
+from hushcall.server.http.requests import RoundId, bearer, service_of
 from hushcall.server.rounds import round_status
-from hushcall.server.service import Service
+from hushcall.server.settings import RoundSettings
 
 router = APIRouter(prefix="/v1", tags=["phones"])
-RoundId = Annotated[int, Path(ge=1, le=1 << 31, description="a round's number")]
 _ANNOUNCED: dict[str, Any] = {"example": {"round": 12, "bucket": 202, "ticket": "00112233445566778899aabbccddeeff"}}
 
-_PHASE: dict[str, Any] = {
-    "example": {
-        "round": 12,
-        "state": "collecting",
-        "opens": "2026-11-15T00:00:00Z",
-        "collects": "2026-11-15T12:00:00Z",
-        "closes": "2026-11-15T22:48:00Z",
-        "server_time": "2026-11-15T13:30:00Z",
-        "seed": "00" * 32,
-        "plan": "nanp-2026",
-        "window": 7,
-        "profile": {"name": "balanced", "mechanism": "subspace", "epsilon": 4.0, "tau": 10, "level": 0.001},
-        "buckets": {
-            "202": {
-                "runs": True,
-                "report_bytes": 3,
-                "parameters": {"mechanism": "subspace", "epsilon": 4.0, "bits": 5, "item_bits": 24},
-            },
-        },
-    }
-}
+_EXAMPLE = RoundInfo(
+    round=12,
+    state=COLLECTING,
+    opens=unix("2026-11-15T00:00:00Z"),
+    collects=unix("2026-11-15T12:00:00Z"),
+    closes=unix("2026-11-15T22:48:00Z"),
+    server_time=unix("2026-11-15T13:30:00Z"),
+    seed=bytes(SEED_BYTES),
+    plan=RoundSettings().plan,
+    window=7,
+    mechanism=DEFAULT.mechanism,
+    epsilon=DEFAULT.epsilon,
+    buckets={"202": bucket_terms(3, {"mechanism": names.SUBSPACE, "epsilon": 4.0, "bits": 5, "item_bits": 24})},
+    profile=DEFAULT.name,
+    tau=DEFAULT.tau,
+    level=DEFAULT.level,
+)
 _BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
-
-
-MOST_CALLERS = 200_000
-"""That a limiter remembers: strangers with made-up tokens must not fill the memory."""
-
-
-class RateLimit:
-    """At most so many requests a minute and caller; forgets everybody when the minute is over."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.minute = most, 0
-        self.seen: dict[bytes, int] = {}
-
-    def check(self, caller: bytes) -> None:
-        """Refuse the one too many."""
-        minute, second = divmod(int(time.monotonic()), 60)
-        if minute != self.minute or len(self.seen) >= MOST_CALLERS:
-            self.minute, self.seen = minute, {}
-        count = self.seen[caller] = self.seen.get(caller, 0) + 1
-        if count > self.most:
-            raise Problem("too-many", retry_after=60 - second)
 
 
 class Enrolment(BaseModel):
@@ -95,11 +74,11 @@ class Ticket(BaseModel):
 
 
 class Phase(BaseModel):
-    """The round that is open, as phones see it."""
+    """The round that is open, as phones see it. Described here; written and read in ``protocol.round_document``."""
 
-    model_config = ConfigDict(json_schema_extra=_PHASE)
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE.to_plain()})
     round: int
-    state: Literal["announcing", "collecting", "closed", "decoded", "published", "held"]
+    state: RoundState
     opens: str
     collects: str
     closes: str
@@ -109,17 +88,6 @@ class Phase(BaseModel):
     window: int
     profile: dict[str, Any]
     buckets: dict[str, Any] | None
-
-
-def service_of(request: Request) -> Service:
-    """The service behind a request."""
-    found: Service = request.app.state.service
-    return found
-
-
-def bearer(request: Request) -> str:
-    """The token that came with a request."""
-    return fast_path.token_in(request.headers.get("authorization", ""))
 
 
 @router.post(
@@ -162,7 +130,7 @@ def current(request: Request) -> Response:
     etag = f'W/"{row.id}-{row.state}-{row.closes}"'
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers={"etag": etag})
-    document = {"server_time": iso(service.now), **round_status.document(service.store, row)}
+    document = round_status.round_info(service.store, row, service.now).to_plain()
     return JSONResponse(document, headers={"etag": etag, "cache-control": "no-cache"})
 
 
@@ -196,10 +164,10 @@ def current(request: Request) -> Response:
     },
     summary="Announce a bucket, get a ticket",
 )
-async def announce(request: Request, number: RoundId) -> Response:
+async def announce(request: Request, round_id: RoundId) -> Response:
     """Idempotent: the same bucket again gives the same ticket, another bucket is refused."""
     header = request.headers.get("authorization", "")
-    answer = await fast_path.announce(request.app.state, header, number, await request.body())
+    answer = await fast_path.announce(request.app.state, header, round_id, await request.body())
     return JSONResponse(answer.body, answer.status)
 
 
@@ -237,9 +205,9 @@ async def announce(request: Request, number: RoundId) -> Response:
     summary="Send the report",
 )
 async def report(
-    request: Request, number: RoundId, ticket: Annotated[str, Path(description="32 hexadecimal digits")]
+    request: Request, round_id: RoundId, ticket: Annotated[str, Path(description="32 hexadecimal digits")]
 ) -> Response:
     """Raw bytes, as ``docs/protocol.md`` lays them out. Idempotent; answered only when they are on disk."""
     header = request.headers.get("authorization", "")
-    answer = await fast_path.report(request.app.state, header, number, ticket, await request.body())
+    answer = await fast_path.report(request.app.state, header, round_id, ticket, await request.body())
     return Response(status_code=answer.status)

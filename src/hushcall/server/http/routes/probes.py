@@ -11,12 +11,13 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hushcall.errors import HushcallError
+from hushcall.protocol.states import RoundState
 from hushcall.server import metrics
 from hushcall.server.db import schema
+from hushcall.server.db.rows import newest_version
 from hushcall.server.db.store import PublishedFiles
 from hushcall.server.http.problems import refusals
-from hushcall.server.http.routes.admin import operator
-from hushcall.server.http.routes.phones import service_of
+from hushcall.server.http.requests import operator, service_of
 from hushcall.server.rounds import round_status
 from hushcall.server.signing import signer
 from hushcall.version import __version__
@@ -78,9 +79,9 @@ def prometheus(request: Request) -> Response:
 
 def _gauges(request: Request) -> dict[str, tuple[str, float]]:
     store = service_of(request).store
-    table = schema.versions.c
-    newest = store.rows(sa.select(table.version, table.entries, table.made).order_by(table.version.desc()).limit(1))
-    version, entries, made = newest[0] if newest else (0, 0, 0)
+    with store.read() as connection:
+        newest = newest_version(connection)
+    version, entries, made = (newest.version, newest.entries, newest.made) if newest else (0, 0, 0)
     gauges: dict[str, tuple[str, float]] = {
         "hushcall_list_version": ("Version of the published list.", version),
         "hushcall_list_entries": ("Numbers on it.", entries),
@@ -91,6 +92,6 @@ def _gauges(request: Request) -> dict[str, tuple[str, float]]:
         status: dict[str, Any] = round_status.status(store)
         for name in ("round", "announced", "reports", "buckets_run", "buckets_skipped", "found"):
             gauges[f"hushcall_round_{name}"] = (f"Of the newest round: {name.replace('_', ' ')}.", status[name])
-        for state in ("announcing", "collecting", "closed", "decoded", "published", "held"):
+        for state in RoundState:
             gauges[f"hushcall_round_is_{state}"] = (f"1 if it is {state}.", float(status["state"] == state))
     return gauges

@@ -1,0 +1,11 @@
+"""What mechanisms are called in profiles, rounds, ledgers and on the command line: spelled out here alone."""
+
+SUBSPACE = "subspace"
+WHOLE_NUMBER = "whole-number"
+SH_BASIC = "sh-basic"
+SH_EXTENDED = "sh-extended"
+SH_TUNED = "sh-tuned"
+SH_ORIGINAL = "sh-original"
+PEM = "pem"
+TREEHIST = "treehist"
+RAPPOR = "rappor"

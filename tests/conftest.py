@@ -1,0 +1,41 @@
+"""What every test run shares: generated examples follow from the test alone, and what is left out is said.
+
+``--hypothesis-profile=chance`` draws other examples each time, for whoever wants to look further.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("steady", derandomize=True, deadline=None)  # no example fails for the time it takes
+settings.register_profile("chance", derandomize=False, deadline=None, print_blob=True)
+settings.load_profile("steady")
+
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count them, in a worker for its controller: workers are not listened to otherwise."""
+    config, long = items[0].config, [item for item in items if item.get_closest_marker("slow")]
+    config.stash[LEFT_OUT] = config.stash.get(LEFT_OUT, 0) + len(long)
+    getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker is done: it says what it left out, and all leave out the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line for each reason to skip, however many tests had it; and one for what was left out."""
+    reasons = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{left_out} long proofs were left out: make test-all runs them.")

@@ -1,0 +1,66 @@
+"""``make`` says what it is doing before it does it, and pip is heard only when it fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="the Makefile: make must be on PATH")
+
+# Stands for python3: makes an environment whose python and hushcall are this script again.
+PYTHON = """#!/bin/sh
+case "$*" in
+  -c*) ;;
+  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python && cp "$0" .venv/bin/hushcall ;;
+  "-m pip install"*) echo "Collecting noise"; [ -z "$BROKEN" ] || { echo "no way to PyPI" >&2; exit 1; } ;;
+  *) echo "RUN $*" ;;
+esac
+"""
+
+
+def make(folder: Path, target: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    words = ["make", f"PYTHON={folder / 'python3'}", "JOBS=2", target]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, env=outside | variables, check=False)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder as it is before anything was set up."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "python3").write_text(PYTHON)
+    (tmp_path / "python3").chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("target", "extra", "runs"),
+    [
+        ("demo", "lab", "RUN demo"),
+        ("test", "dev", "RUN -m pytest -n 2 --dist worksteal -m not slow"),
+        ("test-all", "dev", "RUN -m pytest -n 2 --dist worksteal"),
+    ],
+)
+def test_each_step_is_said_before_it_is_taken(clone: Path, target: str, extra: str, runs: str) -> None:
+    done = make(clone, target)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in said[:2]] == ["Setting up, once"] * 2
+    assert f"hushcall[{extra}]" in said[1]
+    assert said[2].endswith("...")
+    assert said[3:] == [runs]
+    assert make(clone, target).stdout.splitlines() == said[2:], "the set-up is done once"
+
+
+def test_pip_is_heard_when_it_fails(clone: Path) -> None:
+    done = make(clone, "demo", BROKEN="1")
+    assert done.returncode != 0
+    assert "no way to PyPI" in done.stdout
+    assert "pip could not install hushcall[lab]" in done.stdout
+    assert "RUN" not in done.stdout
