@@ -46,6 +46,7 @@ class Profile:
     least_channels: int = 64
     accounting: Accounting = Accounting.PAPER  # how the basic randomiser's budget is reckoned
     list_size: int = 0  # candidates per channel that list decoding keeps; 0: the paper's hard decoder
+    anonymous: bool = False  # whether phones may report without a name, with blind tokens
 
     def __post_init__(self) -> None:
         scheme = scheme_named(self.mechanism)

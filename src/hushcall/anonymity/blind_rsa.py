@@ -15,13 +15,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from typing import TYPE_CHECKING
 
 from hushcall.errors import InvalidParameter, InvalidToken
 from hushcall.privacy.coins import ByteSource, read
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 HASH_BYTES = 48
 PREFIX_BYTES = 32
@@ -145,6 +145,10 @@ def finalize(key: PublicKey, input_msg: bytes, blind_sig: bytes, inv: int, varia
 
 def verify(key: PublicKey, input_msg: bytes, sig: bytes, variant: Variant = OURS) -> None:
     """RSASSA-PSS-VERIFY, by OpenSSL; anything else than the issuer's signature is an :class:`InvalidToken`."""
+    from cryptography.exceptions import InvalidSignature  # takes a while to import: phones that need none pay nothing
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import padding
+
     scheme = padding.PSS(padding.MGF1(hashes.SHA384()), variant.salt_bytes)
     try:
         _openssl(key).verify(sig, input_msg, scheme, hashes.SHA384())
@@ -153,7 +157,9 @@ def verify(key: PublicKey, input_msg: bytes, sig: bytes, variant: Variant = OURS
 
 
 @lru_cache(maxsize=16)
-def _openssl(key: PublicKey) -> rsa.RSAPublicKey:
+def _openssl(key: PublicKey) -> RSAPublicKey:
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
     return rsa.RSAPublicNumbers(key.e, key.n).public_key()
 
 

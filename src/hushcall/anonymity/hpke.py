@@ -9,10 +9,6 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from hushcall.errors import InvalidMessage
 from hushcall.privacy.coins import ByteSource, read
 
@@ -41,7 +37,7 @@ class Context:
 
     def seal(self, aad: bytes, plaintext: bytes) -> bytes:
         """Context.Seal."""
-        return AESGCM(self.key).encrypt(self._next_nonce(), plaintext, aad)
+        return aead_seal(self.key, self._next_nonce(), aad, plaintext)
 
     def open(self, aad: bytes, ciphertext: bytes) -> bytes:
         """Context.Open; what was not sealed so is an :class:`InvalidMessage`."""
@@ -60,6 +56,8 @@ def generate_key(coins: ByteSource) -> bytes:
 
 def public_key(secret: bytes) -> bytes:
     """pk(sk)."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
@@ -76,8 +74,18 @@ def setup_receiver(enc: bytes, secret: bytes, info: bytes) -> Context:
     return _key_schedule(_extract_and_expand(dh, enc + public_key(secret)), info)
 
 
+def aead_seal(key: bytes, nonce: bytes, aad: bytes, plaintext: bytes) -> bytes:
+    """Seal of AES-128-GCM."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # takes a while to import
+
+    return AESGCM(key).encrypt(nonce, plaintext, aad)
+
+
 def aead_open(key: bytes, nonce: bytes, aad: bytes, ciphertext: bytes) -> bytes:
     """Open of AES-128-GCM, with our error."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, aad)
     except (InvalidTag, ValueError):
@@ -85,6 +93,8 @@ def aead_open(key: bytes, nonce: bytes, aad: bytes, ciphertext: bytes) -> bytes:
 
 
 def _exchange(secret: bytes, public: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
     try:
         return X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a wrong length, or a point whose shared secret is zero

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from hushcall.anonymity import hpke
 from hushcall.errors import InvalidMessage
 from hushcall.privacy.coins import ByteSource, read
@@ -103,7 +101,7 @@ def encapsulate_response(exchange: Exchange, response: bytes, coins: ByteSource)
     """Section 4.4: enc_response. Reads 16 bytes of coins."""
     response_nonce = read(coins, NONCE_BYTES)
     key, nonce = exchange.keys(response_nonce)
-    return response_nonce + AESGCM(key).encrypt(nonce, response, b"")
+    return response_nonce + hpke.aead_seal(key, nonce, b"", response)
 
 
 def decapsulate_response(exchange: Exchange, enc_response: bytes) -> bytes:

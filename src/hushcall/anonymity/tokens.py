@@ -24,6 +24,8 @@ NONCE_BYTES = DIGEST_BYTES = SEED_BYTES = 32
 INPUT_BYTES = 2 + NONCE_BYTES + 2 * DIGEST_BYTES
 TOKEN_BYTES = INPUT_BYTES + SIGNATURE_BYTES
 TICKET_BYTES = 16
+REQUEST_TYPE = "application/private-token-request"
+RESPONSE_TYPE = "application/private-token-response"
 _ISSUER = b"hushcall"
 # SubjectPublicKeyInfo of an RSA key of 2048 bits with id-RSASSA-PSS, SHA-384, MGF1 with SHA-384 and 48 bytes of salt
 # (RFC 9578, section 6.5), up to the modulus; after it comes the exponent 65537.
@@ -97,10 +99,29 @@ def check(key: TokenKey, round_seed: bytes, token: bytes) -> None:
         raise InvalidToken("token", f"be {TOKEN_BYTES} bytes long", f"{len(token)} bytes")
     if token[:2] != TOKEN_TYPE.to_bytes(2, "big"):
         raise InvalidToken("token type", f"be {TOKEN_TYPE}", token[:2].hex())
-    challenged, key_id = token[34:66], token[66:98]
+    challenged, key_id = token[34:66], key_id_of(token)
     if challenged != challenge_digest(round_seed) or key_id != key.key_id:
         raise InvalidToken("token", "be one of this round", f"key {key_id.hex()[:16]}")
     blind_rsa.verify(key.public, token[:INPUT_BYTES], token[INPUT_BYTES:])
+
+
+def write_request(key: TokenKey, wished: Wish) -> bytes:
+    """What goes to the issuer: a TokenRequest (RFC 9578, section 6.1)."""
+    return TOKEN_TYPE.to_bytes(2, "big") + key.key_id[-1:] + wished.blinding.blinded_msg
+
+
+def read_request(key: TokenKey, request: bytes) -> bytes:
+    """The blinded message of such a request."""
+    if len(request) != 3 + SIGNATURE_BYTES:
+        raise InvalidToken("request", f"be {3 + SIGNATURE_BYTES} bytes long", f"{len(request)} bytes")
+    if request[:3] != TOKEN_TYPE.to_bytes(2, "big") + key.key_id[-1:]:
+        raise InvalidToken("request", "name this round's key", request[:3].hex())
+    return request[3:]
+
+
+def key_id_of(token: bytes) -> bytes:
+    """Which key a token says it was signed with."""
+    return token[66:98]
 
 
 def ticket_of(token: bytes) -> str:

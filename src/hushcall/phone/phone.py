@@ -24,7 +24,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushcall.errors import InvalidParameter, Refused, Unreachable, UntrustedList
+from hushcall.anonymity.tokens import ticket_of
+from hushcall.errors import InvalidParameter, InvalidToken, Refused, Unreachable, UntrustedList
 from hushcall.formats.calls.call import Call
 from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.mechanisms.schemes import SCHEMES
@@ -34,10 +35,11 @@ from hushcall.phone.calls.ingest import LogTaken
 from hushcall.phone.home.change_server import drop_stale_list
 from hushcall.phone.home.lock import PATIENCE, Busy, locked
 from hushcall.phone.home.store import SYNC_TROUBLE, Store
-from hushcall.phone.reporting import ledger, parameter_check, participation, schedule
+from hushcall.phone.reporting import blind_pass, ledger, parameter_check, participation, schedule
 from hushcall.phone.reporting.ledger import DAY, Limits, Spend
 from hushcall.phone.reporting.participation import Row
 from hushcall.phone.reporting.transport import Transport
+from hushcall.phone.screening import same_keys
 from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
 from hushcall.privacy.coins import ByteSource, os_entropy
@@ -148,6 +150,8 @@ class Phone:
             self.store.put(SYNC_TROUBLE, str(error))
             raise
         self.store.put(SYNC_TROUBLE, "")
+        if result.digests is not None:
+            same_keys.compare(self.store, self.transport.url, result.digests, result.round)
         return result
 
     def check(self, number: str) -> Verdict:
@@ -157,13 +161,18 @@ class Phone:
     def report(self, now: int | None = None, *, hurry: bool = False) -> Outcome:
         """Do whatever the current round needs now. ``hurry`` skips the random delays, which weakens privacy."""
         now = int(self.clock()) if now is None else now
+        source = blind_pass.round_source(self.store, self.transport)
         try:
-            info = self.transport.current_round()
+            info = source.current_round()
         except Refused as refusal:
+            if refusal.problem == "sealed-otherwise":  # the gateway has another key: the next run asks directly
+                blind_pass.forget_terms(self.store)
             if refusal.problem != "no-round":
                 raise
             return Outcome("idle", "The server has not started a round yet.", next_at=now + POLL_SECONDS)
-        visit = _Visit(self, info, now, hurry)
+        blind_pass.remember(self.store, self.transport.url, info)
+        visit = _Visit(self, info, now, hurry, direct=source is self.transport)
+        blind_pass.drop_before(self.store, self.transport.url, info.round)
         participation.close_passed(self.store, self.transport.url, info)
         return visit.proceed()
 
@@ -191,13 +200,18 @@ class _Visit:
     info: RoundInfo
     now: int
     hurry: bool
+    direct: bool = True  # whether the server could see who asked for the round
 
     def proceed(self) -> Outcome:
         if self._row() is None and (stop := self._join()):
             return stop
         for state, step in (
+            (participation.PLANNED, self._get_token),
+            (participation.PLANNED, self._apart),
             (participation.PLANNED, self._announce),
+            (participation.ANNOUNCED, self._apart),
             (participation.ANNOUNCED, self._record),
+            (participation.RECORDED, self._apart),
             (participation.RECORDED, self._send),
         ):
             row = self._row()
@@ -212,30 +226,76 @@ class _Visit:
             late = "" if info.state == HELD else ": too late to join"
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         limits = phone.limits
-        if why := self._foreign():
+        if why := self._foreign() or self._unwanted(limits):
             return self._outcome("stopped", why)
         items = SCHEMES[info.mechanism].items
-        if items.bucketed and not limits.area_in_clear:
-            return self._outcome("stopped", "The server wants area codes in the clear, and the owner does not.")
-        if why := ledger.objection(phone.store, limits, Fraction(info.epsilon), now):
-            return self._outcome("stopped", f"Nothing is sent: {why}.")
         today = now - now % DAY
         if participation.joined_between(phone.store, today, today + DAY) >= limits.rounds_per_day:
             rounds = "one round" if limits.rounds_per_day == 1 else f"{limits.rounds_per_day} rounds"
             words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
+        nameless = info.anonymity is not None and isinstance(phone.transport, blind_pass.Hiding)
+        middle = blind_pass.middle(info)
+        if nameless and info.server_time >= middle and not self.hurry:
+            words = f"Round {info.round}: too late to join without a name; the next one will do."
+            return self._outcome("idle", words, info.closes)
         window = max(info.window, limits.days)
         seq = participation.next_seq(phone.store)
-        moments = schedule.draw(info, phone.coins)
+        issue_at, moments = (
+            schedule.draw_nameless(info, middle, phone.coins) if nameless else (0, schedule.draw(info, phone.coins))
+        )
         daily = limits.rounds_per_day == 1
         waiting = candidates.buffered(phone.store, now, window, seq, daily=daily)
         number, dummy = candidates.choose(waiting, phone.plan, phone.coins)
         bucket = items.bucket(number)
         with phone.store.transaction():
+            if nameless:
+                blind_pass.prepare(phone.store, phone.transport.url, info, issue_at, phone.coins)
             participation.join(phone.store, phone.transport.url, info, now, str(number), bucket, moments, dummy=dummy)
             candidates.prune(phone.store, now, window)
             participation.blank_before(phone.store, now - window * DAY)
         return None
+
+    def _unwanted(self, limits: Limits) -> str:
+        """Why the owner would not want this phone to take part in this round; empty where it may."""
+        store, info = self.phone.store, self.info
+        if SCHEMES[info.mechanism].bucketed and not limits.area_in_clear:
+            return "The server wants area codes in the clear, and the owner does not."
+        if info.anonymity is None and not limits.by_name:
+            return "The server wants reports by name, and the owner does not."
+        why = store.get(blind_pass.TROUBLE) or ledger.objection(store, limits, Fraction(info.epsilon), self.now)
+        return f"Nothing is sent: {why}." if why else ""
+
+    def _get_token(self, row: Row) -> Outcome | None:
+        """Step 2, for a phone that takes part without a name: have a token signed, on a connection of its own."""
+        phone = self.phone
+        held = blind_pass.find(phone.store, row.server, row.round)
+        if held is None or held.token or not isinstance(phone.transport, blind_pass.Hiding):
+            return None
+        if wait := self._not_yet(held.issue_at, "ask for a token"):
+            return wait
+        try:
+            blind_pass.get_token(phone.store, row.server, held, phone.transport)
+        except Refused as refusal:
+            return self._refused(row, refusal, participation.SKIPPED)
+        except InvalidToken:
+            return self._skip(row, "the server signed with another key than it told")
+        return None if self.hurry else self._outcome("waiting", f"Round {row.round}: has a token.", row.announce_at)
+
+    def _apart(self, row: Row) -> Outcome | None:
+        """A phone that has just asked by its own address says nothing without a name: one would give away the other."""
+        held = blind_pass.find(self.phone.store, row.server, row.round) if self.direct and not self.hurry else None
+        if held is None or not held.terms.relay:
+            return None
+        return self._outcome("waiting", f"Round {row.round}: asked directly; speaks through the relay later.")
+
+    def _speaker(self, row: Row) -> Transport:
+        """Whoever speaks in this round: the device by its name, or a token without one."""
+        phone = self.phone
+        held = blind_pass.find(phone.store, row.server, row.round)
+        if held is None or not isinstance(phone.transport, blind_pass.Hiding):
+            return phone.transport
+        return phone.transport.without_name(held.terms, held.token)
 
     def _foreign(self) -> str:
         """Why this phone and this round do not speak the same language; empty where they do."""
@@ -251,9 +311,12 @@ class _Visit:
         if wait := self._not_yet(row.announce_at, "announce"):
             return wait
         try:
-            ticket = self.phone.transport.announce(row.round, row.bucket)
+            ticket = self._speaker(row).announce(row.round, row.bucket)
         except Refused as refusal:
             return self._refused(row, refusal, participation.SKIPPED)
+        held = blind_pass.find(self.phone.store, row.server, row.round)
+        if held and ticket != ticket_of(held.token):  # the seed of a report must follow from its token
+            return self._skip(row, "the server gave another ticket than the token's")
         participation.announced(self.phone.store, row, ticket)
         return self._outcome("announced", f"Round {row.round}: announced.", row.report_at)
 
@@ -311,7 +374,7 @@ class _Visit:
         if row.report is None:
             raise InvalidParameter("report", "be kept once it is recorded", None)
         try:
-            self.phone.transport.send(row.round, row.ticket, row.report)
+            self._speaker(row).send(row.round, row.ticket, row.report)
         except Refused as refusal:
             return self._refused(row, refusal, participation.CLOSED)
         participation.finished(self.phone.store, row, participation.SENT)

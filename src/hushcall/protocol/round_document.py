@@ -14,6 +14,7 @@ from typing import Any
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.protocol.blocklist import iso, unix
 from hushcall.protocol.seeds import SEED_BYTES, report_seed
 from hushcall.protocol.states import RoundState
@@ -46,6 +47,7 @@ class RoundInfo:
     profile: str = ""
     tau: int | None = None
     level: float | None = None
+    anonymity: AnonymityTerms | None = None
 
     def __post_init__(self) -> None:
         checks.whole("round", self.round, 0, (1 << 63) - 1)
@@ -63,6 +65,7 @@ class RoundInfo:
     def to_plain(self) -> dict[str, Any]:
         """The document, as ``GET /v1/rounds/current`` answers. The order of the keys is part of what is sent."""
         profile = {"name": self.profile, "mechanism": self.mechanism, "epsilon": self.epsilon}
+        anonymous = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
         return {
             "server_time": iso(self.server_time),
             "round": self.round,
@@ -75,6 +78,7 @@ class RoundInfo:
             "window": self.window,
             "profile": {**profile, "tau": self.tau, "level": self.level},
             "buckets": None if self.buckets is None else dict(self.buckets),
+            **anonymous,
         }
 
     @classmethod
@@ -82,6 +86,7 @@ class RoundInfo:
         """Read the server's document; anything odd in what a phone acts on is an :class:`InvalidParameter`."""
         try:
             profile, buckets = document["profile"], document["buckets"]
+            anonymous = document.get("anonymous")
             times = {name: unix(document[name]) for name in _TIMES}
             if buckets is not None and not isinstance(buckets, dict):
                 raise InvalidParameter("buckets", "be an object or null", type(buckets).__name__)
@@ -97,6 +102,7 @@ class RoundInfo:
                 profile=str(profile.get("name", "")),
                 tau=profile.get("tau"),
                 level=profile.get("level"),
+                anonymity=None if anonymous is None else AnonymityTerms.from_plain(anonymous),
                 **times,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

@@ -21,6 +21,7 @@ from hushcall.errors import InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.access.devices import Devices
+from hushcall.server.anonymity.issuer import Issuer
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store, no_fault, open_store, put_files
 from hushcall.server.logs import log
@@ -47,6 +48,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
+        self.issuer = Issuer(self.store)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(

@@ -54,6 +54,16 @@ _MIGRATIONS = (
         epsilon TEXT NOT NULL, epsilon_float REAL NOT NULL, mechanism TEXT NOT NULL, what TEXT NOT NULL
     );
     """,
+    """
+    -- A pass to report without a name: what the issuer is asked, and the token once it has signed.
+    CREATE TABLE passes (
+        server TEXT NOT NULL, round INTEGER NOT NULL, issue_at INTEGER NOT NULL, terms TEXT NOT NULL,
+        input BLOB NOT NULL, blinded BLOB NOT NULL, inverse TEXT NOT NULL, token BLOB NOT NULL,
+        PRIMARY KEY (server, round)
+    ) WITHOUT ROWID;
+    -- What this phone was told about a round's keys, to compare with what everybody was told.
+    CREATE TABLE told (server TEXT, round INTEGER, digest TEXT NOT NULL, PRIMARY KEY (server, round)) WITHOUT ROWID;
+    """,
 )
 
 

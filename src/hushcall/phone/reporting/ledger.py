@@ -39,6 +39,7 @@ class Limits:
     days: int = 7
     rounds_per_day: int = 1
     area_in_clear: bool = True  # whether the area code of a reported number may travel unprotected
+    by_name: bool = True  # whether reports may carry the device's name; False: only rounds that take blind tokens
 
     def __post_init__(self) -> None:
         for name in ("report", "window", "life"):
@@ -73,6 +74,7 @@ class Limits:
             days=int(given["days"]),
             rounds_per_day=int(given["rounds_per_day"]),
             area_in_clear=given["area_in_clear"] == str(True),
+            by_name=given["by_name"] == str(True),
         )
 
 

@@ -23,6 +23,7 @@ from hushcall.phone.screening.lookup import (
     check,
     read_header,
 )
+from hushcall.protocol import anonymity
 from hushcall.protocol.blocklist import apply_delta, iso
 from hushcall.whole_file import write_whole
 
@@ -50,6 +51,8 @@ class SyncResult:
     requests: int
     bytes: int
     expires: datetime
+    round: int = 0
+    digests: dict[int, str] | None = None  # what everybody was told about anonymous rounds; None where there were none
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,11 @@ class ListClient:
         state = {"version": loaded.version, "synced": _text(now or datetime.now(UTC)), "expires": _text(source.expires)}
         write_whole(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
         before = None if held is None else _version(held)
-        return SyncResult(before, loaded.version, len(loaded), how, fetcher.requests, fetcher.bytes, source.expires)
+        named = source.info(anonymity.TARGET)
+        digests = None if named is None else anonymity.read_digests(source.download(named))
+        cost = fetcher.requests, fetcher.bytes
+        newest = int(read_header(data)["round"])
+        return SyncResult(before, loaded.version, len(loaded), how, *cost, source.expires, newest, digests)
 
     def load(self) -> LoadedList:
         """The list that was synced last."""

@@ -18,7 +18,7 @@ from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
 from hushcall.server.http.problems import Problem
 from hushcall.server.http.rate_limit import RateLimit
-from hushcall.server.http.routes import admin, lists, pages, phoneblock, phones, probes
+from hushcall.server.http.routes import admin, gateway, lists, pages, phoneblock, phones, probes
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
 from hushcall.server.rounds.scheduler import Scheduler
@@ -63,8 +63,9 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
     )
     app.state.service = service
     app.state.limiter = RateLimit(settings.intake.per_device)
+    app.state.sealed = RateLimit(settings.intake.sealed)
     app.state.enrolments = RateLimit(settings.enrol.per_minute)
-    for routes in (phones, lists, phoneblock, admin, probes, pages):
+    for routes in (phones, gateway, lists, phoneblock, admin, probes, pages):
         app.include_router(routes.router)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HushcallError, _ours)

@@ -17,9 +17,10 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
-from hushcall.protocol import blocklist
+from hushcall.protocol import anonymity, blocklist
 from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
 from hushcall.protocol.states import DECODED, PUBLISHED
+from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_round
 from hushcall.server.db.store import PublishedFiles, Store, put_files
@@ -100,6 +101,8 @@ class Publisher:
                 return None
             data = made.to_bytes()
             targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
+            if told := round_keys.digests(connection):
+                targets[anonymity.TARGET] = anonymity.write_digests(told)
         return _Draft(before, made, data, targets)
 
     def _made(self, connection: Connection, round_id: int | None, before: Blocklist | None) -> Blocklist | None:

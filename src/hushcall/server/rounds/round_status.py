@@ -18,6 +18,7 @@ from hushcall.protocol.blocklist import iso
 from hushcall.protocol.round_document import RoundInfo, bucket_terms
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.report.mechanism import report_bytes
+from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, buckets_of, round_of, round_rows
 from hushcall.server.db.store import Store
@@ -187,10 +188,11 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
     Of the others not even the name: a single phone's area code may be among them.
     """
     buckets: dict[str, Any] | None = None
-    if row.state != ANNOUNCING:
-        with store.read() as connection:
+    with store.read() as connection:
+        anonymity = round_keys.terms_of(connection, row.id) if row.profile.anonymous else None
+        if row.state != ANNOUNCING:
             decided = [one for one in buckets_of(connection, row.id) if one.runs]
-        buckets = {str(one.bucket): _terms(one.plain) for one in decided}
+            buckets = {str(one.bucket): _terms(one.plain) for one in decided}
     return RoundInfo(
         round=row.id,
         state=row.state,
@@ -207,6 +209,7 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
         profile=row.profile.name,
         tau=row.profile.tau,
         level=row.profile.level,
+        anonymity=anonymity,
     )
 
 
