@@ -1,4 +1,4 @@
-"""Reports without a name, over HTTP and through a relay: counted once, listed like others, refused where they must be."""
+"""Reports without a name, over HTTP and through a relay: counted once, listed like others, refused where need be."""
 
 from __future__ import annotations
 
