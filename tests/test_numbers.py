@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from hushcall.errors import HushcallError, InvalidNumber
-from hushcall.numbers import NANP, Number
+from hushcall.errors import HushcallError, InvalidNumber, InvalidParameter
+from hushcall.numbers import NANP, PLANS, Number, plan_named
 from hushcall.privacy.coins import seeded, uniform, words
 
 areas = st.sampled_from(NANP.area_codes)
@@ -192,3 +192,9 @@ def test_the_uniformity_test_has_power() -> None:
     coins = seeded(b"biased")
     draws = [tickets[uniform(words(coins(8))[0], len(tickets))] for _ in range(40_000)]
     assert p_value(list(Counter(draws).values()), len(NANP.area_codes)) < 1e-4
+
+
+def test_a_plan_is_found_by_its_name_and_an_unknown_name_lists_those_there_are() -> None:
+    assert all(plan_named(name) is plan and plan.name == name for name, plan in PLANS.items())
+    with pytest.raises(InvalidParameter, match="plan must be one of nanp-2026, got 'nanp-1947'"):
+        plan_named("nanp-1947")

@@ -11,7 +11,7 @@ numpy, no HTTP client and no signature code. ``docs/embedding.md`` shows all of 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from hushcall.version import __version__
+from hushcall.version import __version__ as __version__
 
 if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
     from hushcall.errors import (
@@ -112,7 +112,6 @@ __all__ = [
     "Unreachable",
     "UntrustedList",
     "Verdict",
-    "__version__",
     "check",
     "erase_all",
     "explain",

@@ -90,6 +90,8 @@ class Profile:
         """Names, numbers and texts only: how a server keeps the profile that a round was opened with."""
         values = asdict(self)
         values["rounds"] = values.pop("repetitions")
+        if not self.anonymous:  # as earlier releases wrote it
+            del values["anonymous"]
         return {**values, "accounting": self.accounting.value}
 
     @classmethod
@@ -122,6 +124,14 @@ PROFILES = {
         Profile("strong-whole", "as strong, and the area code is protected too", names.WHOLE_NUMBER, 2.0, 10),
         Profile("balanced-whole", "as balanced, and the area code is protected too", names.WHOLE_NUMBER, 4.0, 10),
         Profile("sensitive-whole", "as sensitive, and the area code is protected too", names.WHOLE_NUMBER, 8.0, 10),
+        Profile(
+            "crowd",
+            "nothing in the clear and no names: everybody hides everybody, from a hundred thousand phones on",
+            names.WHOLE_NUMBER,
+            6.0,
+            10,
+            anonymous=True,
+        ),
         Profile("cheapest", "for tests only: no privacy to speak of", names.SUBSPACE, 16.0, 1),
     )
 }

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from tests.lab.small_demo import DAYS, HUSHCALL, KEPT, PHONES, run_small, timeless
 
-from hushcall.lab.live.demo import WINDOW, Plan, campaigns, settings_for
+from hushcall.cli.lab.demo import COLUMNS, _cells, _events, _line
+from hushcall.lab.live.demo import WINDOW, Day, Plan, campaigns, settings_for
 from hushcall.lab.live.demo_server import SharedClock, server
 from hushcall.lab.live.fleet import Operator
 
@@ -51,6 +52,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_the_same_seed_gives_the_same_figures(small: dict[str, Any]) -> None:
     """Those that are kept beside this test: of another machine, another day, other tokens and other keys."""
     assert timeless(small) == json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def test_the_page_of_commands_shows_its_first_day(small: dict[str, Any]) -> None:
+    first = Day(**small["days"][0])
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    shown = page[page.index(f"hushcall demo --once --phones {PHONES} --days {DAYS}") :].splitlines()[1:5]
+    assert shown == [_line(COLUMNS), _line(_cells(first)), *(f"     {event}" for event in _events(first))]
 
 
 def test_the_seed_makes_devices_numbers_and_nobodys_tokens(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.phone.lists_on_disk import put_list
 from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
-from hushcall.phone.home.health import Finding, examine, examine_folder
+from hushcall.phone.health import Finding, examine, examine_folder
 from hushcall.phone.home.store import LISTS, Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting.ledger import Limits

@@ -22,6 +22,7 @@ from hushcall.privacy.coins import seeded
 from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.relay.app import RelaySettings
 from hushcall.relay.run import running as relay_running
+from hushcall.server.anonymity.round_keys import terms_of
 from hushcall.server.http.routes.gateway import ADDRESS
 from hushcall.server.serve import running as service_running
 from hushcall.server.service import Service
@@ -99,3 +100,13 @@ class Stranger:
     def report(self, token: bytes, body: bytes, number: int = 1) -> httpx.Response:
         place = f"/v1/rounds/{number}/reports/{tokens.ticket_of(token)}"
         return self.client.put(place, content=body, headers=private(token))
+
+
+def told(service: Service) -> tuple[AnonymityTerms, bytes]:
+    """What phones are told about the newest round: its terms and its seed."""
+    row = service.rounds.newest()
+    assert row is not None
+    with service.store.read() as connection:
+        terms = terms_of(connection, row.id)
+    assert terms is not None
+    return terms, row.seed

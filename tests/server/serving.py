@@ -26,8 +26,8 @@ from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
-from hushcall.server.http.problems import Problem
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.settings import Settings

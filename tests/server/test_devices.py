@@ -15,8 +15,8 @@ from hushcall.privacy.coins import seeded
 from hushcall.server.access.devices import SCOPES, Devices
 from hushcall.server.access.tokens import INVITE, new_token, token_hash
 from hushcall.server.db import schema
-from hushcall.server.http.problems import Problem
 from hushcall.server.intake.intake import Announce, Answer, Intake
+from hushcall.server.problems import Problem
 from hushcall.server.service import Service
 
 

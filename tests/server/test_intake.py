@@ -16,11 +16,11 @@ from hushcall.numbers import NANP
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.http import rate_limit
 from hushcall.server.http.rate_limit import RateLimit
-from hushcall.server.http.routes import phones
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
 from hushcall.server.service import Service
 
@@ -245,7 +245,7 @@ def test_one_batch_may_hold_the_same_device_twice(village: Village) -> None:
 
 def test_the_rate_limit_forgets_everybody_when_the_minute_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [119.0]
-    monkeypatch.setattr(phones, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: now[0]))
     limit = RateLimit(2)
     for _ in range(2):
         limit.check(b"one")

@@ -9,12 +9,11 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.nameless import GENEROUS, Neighbourhood, Stranger, a_port, neighbourhood, private
+from tests.server.nameless import GENEROUS, Neighbourhood, Stranger, a_port, neighbourhood, private, told
 from tests.server.serving import CLOSES, COLLECTS, SPAM, START, Clock, bearer, honest_report, serving
 
 from hushcall.anonymity import tokens
 from hushcall.protocol.blocklist import Blocklist
-from hushcall.server.anonymity.round_keys import terms_of
 from hushcall.server.db import schema
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.serve import running
@@ -136,14 +135,6 @@ def test_a_second_token_is_refused_and_the_same_request_is_signed_again(lone: tu
     assert (first.status_code, len(first.content)) == (200, 256)
     assert stranger.ask(terms, wished).content == first.content
     assert problem(stranger.ask(terms, stranger.wish(terms, seed, "greedy"))) == "already-issued"
-
-
-def told(service: Service) -> tuple[Any, bytes]:
-    row = service.rounds.newest()
-    assert row is not None
-    with service.store.read() as connection:
-        terms = terms_of(connection, row.id)
-    return terms, row.seed
 
 
 def test_a_token_is_spent_once(lone: tuple[Service, Stranger], clock: Clock) -> None:

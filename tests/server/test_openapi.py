@@ -23,7 +23,7 @@ from hushcall.report.mechanism import report_bytes
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
 from hushcall.server.http.openapi import SECURITY
-from hushcall.server.http.problems import MEDIA_TYPE
+from hushcall.server.problems import MEDIA_TYPE
 from hushcall.server.service import Service
 
 EXAMPLES = 10

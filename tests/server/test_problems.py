@@ -13,7 +13,7 @@ from tests.server.serving import Clock, serving
 from tests.server.stage import Stage
 
 from hushcall.protocol.problems import PROBLEMS, URN
-from hushcall.server.http.problems import MEDIA_TYPE, Problem
+from hushcall.server.problems import MEDIA_TYPE, Problem
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.problem}-{case.scene.__name__}")

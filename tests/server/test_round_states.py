@@ -17,11 +17,11 @@ from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server import service as service_module
 from hushcall.server.db import schema
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import round_status
-from hushcall.server.rounds.scheduler import Scheduler
+from hushcall.server.scheduler import Scheduler
 from hushcall.server.service import LEASE_SECONDS, Service
 
 CALLERS = [SPAM] * 6
@@ -361,7 +361,7 @@ def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(
         return []
 
     monkeypatch.setattr(service.rounds, "advance", advance)
-    monkeypatch.setattr("hushcall.server.rounds.scheduler.log", lambda _, **fields: lines.append(fields))
+    monkeypatch.setattr("hushcall.server.scheduler.log", lambda _, **fields: lines.append(fields))
     scheduler = Scheduler(service)
     scheduler.start()
     assert enough.wait(60)

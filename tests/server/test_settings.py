@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hushcall.errors import InvalidParameter
+from hushcall.numbers import NANP
 from hushcall.profiles import PROFILES
 from hushcall.server.settings import Settings, example, load_settings
 
@@ -114,3 +115,9 @@ def test_a_profile_is_chosen_by_name_and_changed_by_value(name: str) -> None:
     chosen = load_settings(round=changes).round.chosen_profile()
     assert (chosen.name, chosen.tau, chosen.level) == (name, 77, 0.01)
     assert chosen.epsilon == PROFILES[name].epsilon
+
+
+def test_a_plan_that_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
+    assert load_settings().round.chosen_plan() is NANP
+    with pytest.raises(InvalidParameter, match=r"round must be valid .*plan must be one of nanp-2026, got 'moon-2031'"):
+        load_settings(round={"plan": "moon-2031"})

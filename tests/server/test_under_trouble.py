@@ -25,7 +25,7 @@ from hushcall.server.http.routes import phones
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import decoding
-from hushcall.server.rounds.scheduler import Scheduler
+from hushcall.server.scheduler import Scheduler
 from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.signing import ceremony, signer

@@ -83,9 +83,9 @@ class Phone:
     def set_up(cls, folder: Path, server: str, **given: Any) -> Phone:
         """Enrol with a server, keep what the owner allows in ``folder``, and open the phone.
 
-        ``given`` is what :func:`hushcall.phone.home.setup.set_up` takes: ``invite``, ``token``, ``root``, ``limits`` …
+        ``given`` is what :func:`hushcall.phone.setup.set_up` takes: ``invite``, ``token``, ``root``, ``limits`` …
         """
-        from hushcall.phone.home import setup
+        from hushcall.phone import setup
 
         setup.set_up(folder, server, **given)
         return cls.open(folder)
@@ -93,7 +93,7 @@ class Phone:
     @classmethod
     def open(cls, folder: Path) -> Phone:
         """The phone that was set up in a folder; an :class:`InvalidParameter` that says how to where none was."""
-        from hushcall.phone.home import setup
+        from hushcall.phone import setup
 
         store = setup.opened(folder)
         try:

@@ -345,7 +345,7 @@ def test_no_template_holds_script_or_style() -> None:
 
 
 def test_what_people_typed_is_shown_as_text() -> None:
-    from hushcall.server.http.problems import Problem
+    from hushcall.server.problems import Problem
 
     page = render(
         "refused.html", session=None, flash="", path="/", now=NOW, problem=Problem("bad-request", "<script>x</script>")

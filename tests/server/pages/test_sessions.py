@@ -14,10 +14,10 @@ from tests.server.serving import newest
 
 from hushcall.server.access.sessions import COOKIE, HOURS, from_here, safe_path
 from hushcall.server.http.app import make_app
-from hushcall.server.http.problems import Problem
 from hushcall.server.http.routes import phones
 from hushcall.server.http.routes.pages import LOGINS
 from hushcall.server.pages.site import Site
+from hushcall.server.problems import Problem
 from hushcall.server.service import Service
 from hushcall.server.signing import keys
 

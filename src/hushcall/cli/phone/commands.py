@@ -18,9 +18,9 @@ from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phon
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
-    from hushcall.phone.home.setup import SetUp
     from hushcall.phone.phone import Outcome, Phone
     from hushcall.phone.reporting.ledger import Limits
+    from hushcall.phone.setup import SetUp
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
@@ -48,6 +48,9 @@ def init(
     whole_only: Annotated[
         bool | None, typer.Option("--whole-only/--area-in-clear", help="Whether area codes must be protected too.")
     ] = None,
+    nameless_only: Annotated[
+        bool | None, typer.Option("--nameless-only/--by-name", help="Whether to report with blind tokens only.")
+    ] = None,
     policy: Annotated[str | None, typer.Option(help="What a bad caller gets: block or warn. Default: block.")] = None,
     block_days: Annotated[int | None, typer.Option(help="Block what was seen on so many days. Default: 2.")] = None,
     home: Home = None,
@@ -63,7 +66,7 @@ def init(
 
       hushcall phone init --max-epsilon 2 --cap-window 14
     """
-    from hushcall.phone.home.setup import set_up
+    from hushcall.phone.setup import set_up
 
     limits = {
         "report": max_epsilon,
@@ -71,6 +74,7 @@ def init(
         "life": cap_life,
         "rounds_per_day": rounds_per_day,
         "area_in_clear": None if whole_only is None else not whole_only,
+        "by_name": None if nameless_only is None else not nameless_only,
     }
     done = set_up(
         folder_of(home),
@@ -190,7 +194,7 @@ def forget(
     """
     from hushcall.phone.home.erasing import erase_all
     from hushcall.phone.home.lock import locked
-    from hushcall.phone.home.setup import is_set_up
+    from hushcall.phone.setup import is_set_up
 
     if everything and not yes:
         typer.confirm("Erase the ledger and the enrolment too? The caps start from zero then.", abort=True)

@@ -30,7 +30,7 @@ def folder_of(home: Path | None) -> Path:
 @contextmanager
 def opened(home: Path | None) -> Iterator[Store]:
     """The store of a phone that was set up: for commands that need no server."""
-    from hushcall.phone.home import setup
+    from hushcall.phone import setup
 
     store = setup.opened(folder_of(home))
     try:

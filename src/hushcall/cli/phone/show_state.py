@@ -35,7 +35,7 @@ def status(home: Home = None, json: Json = False) -> None:
 
       hushcall phone status --json
     """
-    from hushcall.phone.home.health import examine_folder
+    from hushcall.phone.health import examine_folder
 
     found = examine_folder(folder_of(home))
     ok = all(finding.ok for finding in found)

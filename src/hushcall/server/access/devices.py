@@ -15,7 +15,7 @@ from hushcall.server.access.tokens import ADMIN, DEVICE, INVITE, new_token, toke
 from hushcall.server.db import schema
 from hushcall.server.db.rows import AdminRow, typed
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 SCOPES = ("read", "lists", "rounds", "devices")
 """What an operator's token may do: look; allow and appeal; move and hold rounds; enrol, invite and revoke."""

@@ -23,7 +23,7 @@ from hushcall.privacy.coins import ByteSource, read
 from hushcall.server.access.devices import Admin
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 from hushcall.server.signing import keys
 
 COOKIE = "hushcall_session"

@@ -19,7 +19,7 @@ from hushcall.protocol.states import ANNOUNCING
 from hushcall.server.anonymity.round_keys import signing_key
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 
 @dataclass

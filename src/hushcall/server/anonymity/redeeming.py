@@ -16,7 +16,7 @@ from hushcall.errors import InvalidToken
 from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.server.anonymity import round_keys
 from hushcall.server.db.rows import RoundRow
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 
 def is_token(credential: bytes) -> bool:

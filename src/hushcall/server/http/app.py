@@ -16,12 +16,12 @@ from hushcall.server import metrics
 from hushcall.server.http.fast_path import FastPath
 from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
-from hushcall.server.http.problems import Problem
 from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.routes import admin, gateway, lists, pages, phoneblock, phones, probes
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
-from hushcall.server.rounds.scheduler import Scheduler
+from hushcall.server.problems import Problem
+from hushcall.server.scheduler import Scheduler
 from hushcall.server.service import Service
 from hushcall.version import __version__
 

@@ -20,8 +20,8 @@ from hushcall.protocol.tickets import TICKET_PATTERN, ticket_bytes
 from hushcall.server import metrics
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.anonymity.redeeming import is_token
-from hushcall.server.http.problems import Problem
 from hushcall.server.intake.intake import Announce, Answer, Upload
+from hushcall.server.problems import Problem
 
 _PATH = re.compile(rf"/v1/rounds/([1-9][0-9]{{0,8}})/(?:announcements|reports/((?i:{TICKET_PATTERN})))", re.ASCII)
 _ANNOUNCEMENTS, _REPORTS = "/v1/rounds/{number}/announcements", "/v1/rounds/{number}/reports/{ticket}"

@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hushcall.server import metrics
-from hushcall.server.http.problems import Problem
 from hushcall.server.logs import log
+from hushcall.server.problems import Problem
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from hushcall.protocol.problems import PROBLEMS, URN
-from hushcall.server.http.problems import document, refusals
+from hushcall.server.problems import document, refusals
 
 SECURITY = {
     "device": {"type": "http", "scheme": "bearer", "description": "a device's token, from POST /v1/devices"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 MOST_CALLERS = 200_000
 """That a limiter remembers: strangers with made-up tokens must not fill the memory."""

@@ -9,7 +9,7 @@ from fastapi import Path, Request
 from hushcall.errors import InvalidNumber
 from hushcall.server.access.devices import Admin
 from hushcall.server.http import fast_path
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 from hushcall.server.service import Service
 
 # In addresses a round is {number}: that name stands in metrics and in the API's description.

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 
-from hushcall.server.http.problems import Problem
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.problems import Problem
 
 
 class GroupCommit:

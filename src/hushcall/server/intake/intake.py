@@ -25,7 +25,7 @@ from hushcall.server.anonymity.redeeming import Redeeming, is_token, ticket_of, 
 from hushcall.server.db import schema
 from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, typed
 from hushcall.server.db.store import Store
-from hushcall.server.http.problems import Problem
+from hushcall.server.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)

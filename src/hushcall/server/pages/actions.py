@@ -13,9 +13,9 @@ from hushcall.errors import HushcallError, InvalidNumber
 from hushcall.numbers import NumberingPlan
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, PUBLISHED, TAKES_UPLOADS
 from hushcall.server.access.devices import Admin
-from hushcall.server.http.problems import Problem
 from hushcall.server.logs import log
 from hushcall.server.pages.words import number as spaced
+from hushcall.server.problems import Problem
 from hushcall.server.rounds.round_status import one_round
 from hushcall.server.service import Service
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hushcall.protocol.problems import PROBLEMS
-from hushcall.server.http.problems import MEDIA_TYPE
+from hushcall.server.problems import MEDIA_TYPE
 
 METHODS = ("get", "post", "put", "patch", "delete")
 WHO = {"device": "a device's token", "operator": "an operator's token"}

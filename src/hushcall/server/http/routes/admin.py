@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from hushcall.errors import InvalidParameter
-from hushcall.server.http.problems import Problem, refusals
 from hushcall.server.http.requests import RoundId, operator, parsed_number, service_of
+from hushcall.server.problems import Problem, refusals
 from hushcall.server.publishing import appeals, publisher
 from hushcall.server.rounds.round_status import newest_statuses, status
 

@@ -19,8 +19,8 @@ from hushcall.errors import InvalidMessage
 from hushcall.privacy.coins import os_entropy
 from hushcall.protocol.tickets import TICKET_PATTERN
 from hushcall.server.anonymity.round_keys import gateway_key
-from hushcall.server.http.problems import Problem, refusals
 from hushcall.server.http.requests import service_of
+from hushcall.server.problems import Problem, refusals
 
 router = APIRouter(tags=["phones"])
 ADDRESS = "/.well-known/ohttp-gateway"

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
-from hushcall.server.http.problems import Problem, refusals
 from hushcall.server.http.requests import service_of
+from hushcall.server.problems import Problem, refusals
 from hushcall.server.signing import tuf_files
 
 router = APIRouter(prefix="/v1/lists", tags=["lists"], default_response_class=Response)

@@ -15,7 +15,6 @@ from starlette.responses import RedirectResponse, Response
 
 from hushcall.protocol.problems import PROBLEMS
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
-from hushcall.server.http.problems import Problem
 from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.requests import RoundId, parsed_number, service_of
 from hushcall.server.pages import charts, findings
@@ -25,6 +24,7 @@ from hushcall.server.pages.listed import Slice, search
 from hushcall.server.pages.planner import MECHANISMS, Plan, plan
 from hushcall.server.pages.rendering import render, static_files
 from hushcall.server.pages.site import Part, Site
+from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.rounds.round_status import one_round
 

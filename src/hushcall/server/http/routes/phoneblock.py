@@ -11,8 +11,8 @@ from starlette.responses import Response
 from hushcall.formats import phoneblock
 from hushcall.formats.phoneblock import Change, CheckIndex, Format
 from hushcall.server.db import schema
-from hushcall.server.http.problems import refusals
 from hushcall.server.http.requests import service_of
+from hushcall.server.problems import refusals
 from hushcall.server.publishing.publisher import newest_list
 
 router = APIRouter(prefix="/api", tags=["PhoneBlock"], default_response_class=Response)

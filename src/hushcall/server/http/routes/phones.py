@@ -18,8 +18,8 @@ from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.states import COLLECTING, RoundState
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.http import fast_path
-from hushcall.server.http.problems import Problem, refusals
 from hushcall.server.http.requests import RoundId, bearer, service_of
+from hushcall.server.problems import Problem, refusals
 from hushcall.server.rounds import round_status
 from hushcall.server.settings import RoundSettings
 

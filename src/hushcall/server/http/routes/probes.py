@@ -16,8 +16,8 @@ from hushcall.server import metrics
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
 from hushcall.server.db.store import PublishedFiles
-from hushcall.server.http.problems import refusals
 from hushcall.server.http.requests import operator, service_of
+from hushcall.server.problems import refusals
 from hushcall.server.rounds import round_status
 from hushcall.server.signing import signer
 from hushcall.version import __version__

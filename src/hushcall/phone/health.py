@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable
+from hushcall.phone import setup
 from hushcall.phone.calls import candidates
-from hushcall.phone.home import setup
 from hushcall.phone.home.store import SYNC_TROUBLE
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, participation

@@ -24,7 +24,7 @@ class Scheduler:
         self._last = ""
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, in a thread that ends with the process."""
         self._thread.start()
 
     def stop(self) -> None:
