@@ -289,6 +289,14 @@ class _Visit:
             return None
         return self._outcome("waiting", f"Round {row.round}: asked directly; speaks through the relay later.")
 
+    def _lonely(self, row: Row) -> str:
+        """Why the crowd that the server speaks of is not what the owner wants to hide in; empty where it is."""
+        least, crowd = self.phone.limits.least_crowd, self.info.crowd or 0
+        nameless = blind_pass.find(self.phone.store, row.server, row.round) is not None
+        return (
+            f"{crowd} phones are here without a name, and the owner wants {least}" if nameless and crowd < least else ""
+        )
+
     def _speaker(self, row: Row) -> Transport:
         """Whoever speaks in this round: the device by its name, or a token without one."""
         phone = self.phone
@@ -330,7 +338,7 @@ class _Visit:
             if plain is None:
                 return self._skip(row, "its bucket is too small to be worth a budget; nothing was spent")
             mechanism = from_plain(plain)
-            if why := ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
+            if why := self._lonely(row) or ledger.objection(phone.store, phone.limits, mechanism.cost, self.now):
                 return self._skip(row, why)
             if wait := self._not_yet(row.report_at, "report"):
                 return wait

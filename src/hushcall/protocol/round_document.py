@@ -48,6 +48,7 @@ class RoundInfo:
     tau: int | None = None
     level: float | None = None
     anonymity: AnonymityTerms | None = None
+    crowd: int | None = None  # phones without a name, once announcing is over: what the server says, unchecked
 
     def __post_init__(self) -> None:
         checks.whole("round", self.round, 0, (1 << 63) - 1)
@@ -61,11 +62,15 @@ class RoundInfo:
         checks.length("seed", self.seed, SEED_BYTES)
         checks.whole("window", self.window, 1, MOST_WINDOW)
         epsilon_value("epsilon", self.epsilon)
+        if self.crowd is not None:
+            checks.whole("crowd", self.crowd, 0)
 
     def to_plain(self) -> dict[str, Any]:
         """The document, as ``GET /v1/rounds/current`` answers. The order of the keys is part of what is sent."""
         profile = {"name": self.profile, "mechanism": self.mechanism, "epsilon": self.epsilon}
-        anonymous = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
+        anonymous: dict[str, Any] = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
+        if self.crowd is not None:
+            anonymous["crowd"] = self.crowd
         return {
             "server_time": iso(self.server_time),
             "round": self.round,
@@ -102,6 +107,7 @@ class RoundInfo:
                 profile=str(profile.get("name", "")),
                 tau=profile.get("tau"),
                 level=profile.get("level"),
+                crowd=document.get("crowd"),
                 anonymity=None if anonymous is None else AnonymityTerms.from_plain(anonymous),
                 **times,
             )

@@ -51,6 +51,9 @@ def init(
     nameless_only: Annotated[
         bool | None, typer.Option("--nameless-only/--by-name", help="Whether to report with blind tokens only.")
     ] = None,
+    least_crowd: Annotated[
+        int | None, typer.Option(min=0, help="Phones without a name that a round must have. Default: 0.")
+    ] = None,
     policy: Annotated[str | None, typer.Option(help="What a bad caller gets: block or warn. Default: block.")] = None,
     block_days: Annotated[int | None, typer.Option(help="Block what was seen on so many days. Default: 2.")] = None,
     home: Home = None,
@@ -74,6 +77,7 @@ def init(
         "life": cap_life,
         "rounds_per_day": rounds_per_day,
         "area_in_clear": None if whole_only is None else not whole_only,
+        "least_crowd": least_crowd,
         "by_name": None if nameless_only is None else not nameless_only,
     }
     done = set_up(

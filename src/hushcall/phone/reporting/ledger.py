@@ -39,12 +39,14 @@ class Limits:
     days: int = 7
     rounds_per_day: int = 1
     area_in_clear: bool = True  # whether the area code of a reported number may travel unprotected
+    least_crowd: int = 0  # phones without a name that a round must have, or nothing is sent without one
     by_name: bool = True  # whether reports may carry the device's name; False: only rounds that take blind tokens
 
     def __post_init__(self) -> None:
         for name in ("report", "window", "life"):
             checks.positive(f"the cap per {name}", getattr(self, name))
         checks.whole("days", self.days, 1, 366)
+        checks.whole("least crowd", self.least_crowd, 0)
         checks.whole("rounds per day", self.rounds_per_day, 1)
         if self.report > self.window:
             raise InvalidParameter("the cap per window", "allow at least one report", float(self.window))
@@ -75,6 +77,7 @@ class Limits:
             rounds_per_day=int(given["rounds_per_day"]),
             area_in_clear=given["area_in_clear"] == str(True),
             by_name=given["by_name"] == str(True),
+            least_crowd=int(given["least_crowd"]),
         )
 
 

@@ -119,6 +119,19 @@ def gateway_key(store: Store, coins: ByteSource) -> tuple[KeyConfig, bytes]:
     return KeyConfig(GATEWAY_ID, hpke.public_key(secret)), secret
 
 
+def count_crowd(connection: Connection, round_id: int) -> None:
+    """Write down how many take part without a name: the crowd that each of them has against the server."""
+    rows, keys = schema.announcements.c, schema.anonymity
+    crowd = sa.select(sa.func.count()).where(rows.round == round_id, rows.device < 0).scalar_subquery()
+    connection.execute(sa.update(keys).where(keys.c.round == round_id).values(crowd=crowd))
+
+
+def crowd_of(connection: Connection, round_id: int) -> int | None:
+    """How many that were; None while they are still coming, and for a round by name."""
+    table = schema.anonymity.c
+    return connection.execute(sa.select(table.crowd).where(table.round == round_id)).scalar()
+
+
 def forget(connection: Connection, round_id: int) -> None:
     """Drop who asked for a token, and the key that could make more."""
     connection.execute(sa.delete(schema.issued).where(schema.issued.c.round == round_id))

@@ -98,6 +98,7 @@ anonymity = Table(
     Column("key_id", LargeBinary(32), nullable=False, unique=True),
     Column("gateway", LargeBinary, nullable=False),
     Column("relay", Text, nullable=False),
+    Column("crowd", Integer),  # phones without a name, counted when announcing ended
 )
 
 issued = Table(

@@ -190,6 +190,7 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
     buckets: dict[str, Any] | None = None
     with store.read() as connection:
         anonymity = round_keys.terms_of(connection, row.id) if row.profile.anonymous else None
+        crowd = round_keys.crowd_of(connection, row.id) if row.profile.anonymous else None
         if row.state != ANNOUNCING:
             decided = [one for one in buckets_of(connection, row.id) if one.runs]
             buckets = {str(one.bucket): _terms(one.plain) for one in decided}
@@ -210,6 +211,7 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
         tau=row.profile.tau,
         level=row.profile.level,
         anonymity=anonymity,
+        crowd=crowd,
     )
 
 

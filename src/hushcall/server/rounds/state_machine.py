@@ -141,6 +141,7 @@ class Rounds:
                 return
             sizes, planned = self._plan(connection, round_id)  # … and the last few announcements cost next to nothing
             self.store.insert_new(connection, schema.buckets, planned, key=("bucket",))
+            round_keys.count_crowd(connection, round_id)
             times = collecting_from(row, now)
             _set(connection, round_id, state=COLLECTING, announced=sum(sizes.values()), **asdict(times))
 

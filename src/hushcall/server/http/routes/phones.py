@@ -96,6 +96,7 @@ class Phase(BaseModel):
     anonymous: dict[str, str] | None = Field(
         default=None, description="how to take part without a name: token key, gateway, relay; absent where one cannot"
     )
+    crowd: int | None = Field(default=None, description="phones without a name, once announcing is over")
 
 
 @router.post(
