@@ -49,9 +49,9 @@ const commands = {
     return { good: await variants[variant]().verify(await publicKey(key), bytes(signature), bytes(prepared)) };
   },
   // An Oblivious HTTP client: bhttp-js writes the request, hpke-js seals it.
-  async request({ config, target, method, body }) {
+  async request({ config, target, method, body, headers = {} }) {
     const plain = Buffer.from(config, "hex");
-    const options = body ? { method, body: Buffer.from(body, "hex"), headers: { "content-type": "application/json" } } : { method };
+    const options = body ? { method, body: Buffer.from(body, "hex"), headers } : { method, headers };
     const message = Buffer.from(await new BHttpEncoder().encodeRequest(new Request(target, options)));
     const recipientPublicKey = await suite.kem.deserializePublicKey(plain.subarray(3, 35));
     const sender = await suite.createSenderContext({ recipientPublicKey, info: info(header(plain)) });
