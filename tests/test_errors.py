@@ -19,6 +19,7 @@ VIOLATIONS = (
     errors.InvalidToken,
     errors.InvalidMessage,
     errors.InvalidTally,
+    errors.InvalidArchive,
     errors.InvalidData,
     errors.InvalidList,
 )

@@ -195,6 +195,6 @@ def test_the_uniformity_test_has_power() -> None:
 
 
 def test_a_plan_is_found_by_its_name_and_an_unknown_name_lists_those_there_are() -> None:
-    assert all(plan_named(name) is plan and plan.name == name for name, plan in PLANS.items())
-    with pytest.raises(InvalidParameter, match="plan must be one of nanp-2026, got 'nanp-1947'"):
+    assert all(plan_named(name).name == name for name in PLANS)
+    with pytest.raises(InvalidParameter, match=r"plan must be one of NANP, DE, .*, got 'nanp-1947'"):
         plan_named("nanp-1947")

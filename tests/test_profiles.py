@@ -1,5 +1,6 @@
 """Profiles: each can be run as it stands, says what it exposes, and cannot be built wrong."""
 
+import json
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.privacy.exact import MOST_EPSILON
-from hushcall.profiles import DEFAULT, PROFILES, Profile, profile_named
+from hushcall.profiles import DEFAULT, PROFILES, WINDOWS, Profile, profile_named
 
 ALL = list(PROFILES.values())
 
@@ -66,6 +67,13 @@ def test_only_mechanisms_that_report_whole_numbers_keep_the_area_code(mechanism:
         ("K", {"least_channels": 3}),
         ("K", {"least_channels": 1 << 17}),
         ("list_size", {"list_size": -1}),
+        ("tolerance", {"tolerance": -1}),
+        ("tolerance", {"tolerance": 0.5}),
+        ("windows", {"windows": ()}),
+        ("windows", {"windows": (0, 1)}),
+        ("windows", {"windows": (2, 1)}),
+        ("windows", {"windows": (1, 1)}),
+        ("windows", {"windows": (1, 32)}),
         ("list_size", {"list_size": 10_001}),
     ],
 )
@@ -113,6 +121,18 @@ def test_what_a_server_keeps_of_a_profile_reads_as_it_always_did() -> None:
         "accounting": "paper",
         "list_size": 0,
     }
-    assert Profile.from_plain(kept) == PROFILES["paper"]
-    assert PROFILES["paper"].to_plain() == kept
-    assert kept["rounds"] == PROFILES["paper"].repetitions
+    paper = replace(PROFILES["paper"], tolerance=0)
+    assert Profile.from_plain(kept) == paper
+    assert paper.to_plain() == kept | {"tolerance": 0, "windows": [1]}
+    assert Profile.from_plain(paper.to_plain()) == paper
+    assert kept["rounds"] == paper.repetitions
+
+
+def test_windows_and_tolerance_go_with_mechanisms_that_know_them() -> None:
+    weekly = replace(DEFAULT, windows=WINDOWS, tolerance=20)
+    assert Profile.from_plain(json.loads(json.dumps(weekly.to_plain()))) == weekly
+    assert weekly.share == DEFAULT.level / 4
+    with pytest.raises(InvalidParameter, match=r"^windows must be 1 alone for sh-extended"):
+        replace(PROFILES["paper"], windows=WINDOWS)
+    with pytest.raises(InvalidParameter, match=r"^tolerance must be 0 for pem"):
+        Profile("mine", "a test", "pem", 4.0, 143, tolerance=1)

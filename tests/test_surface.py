@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.server.serving import SPAM, Clock, Village, newest, serving, settings_for
+from tests.server.serving import SPAM, Clock, Village, newest, serving, settings_for, shared_coins
 
 import hushcall
 from hushcall.server.service import open_service
@@ -75,7 +75,7 @@ def test_the_page_uses_nothing_deeper() -> None:
 
 def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     clock = Clock()
-    service = open_service(settings_for(tmp_path / "server"), clock=clock)
+    service = open_service(settings_for(tmp_path / "server"), shared_coins("the page"), clock)
     village = Village(service, clock)
     service.rounds.open(service.now)
 

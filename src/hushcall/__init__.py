@@ -30,16 +30,18 @@ if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
     from hushcall.formats.calls.call import Call, CallKind
     from hushcall.formats.calls.reading import read_calls
     from hushcall.numbers import NANP, Number, NumberingPlan
+    from hushcall.phone.home.action import Action
     from hushcall.phone.home.erasing import erase_all
     from hushcall.phone.home.lock import Busy
     from hushcall.phone.home.store import Store
-    from hushcall.phone.phone import Outcome, Phone
+    from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.explain import Explanation, Sent, explain
     from hushcall.phone.reporting.ledger import Limits, Spend
     from hushcall.phone.reporting.transport import Enrolment, HttpTransport, Transport
     from hushcall.phone.screening.list_sync import ListClient, SyncResult
-    from hushcall.phone.screening.lookup import Action, LoadedList, Policy, Verdict, check
+    from hushcall.phone.screening.lookup import LoadedList, Policy, Verdict, check
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.visit import Outcome
     from hushcall.profiles import PROFILES, Profile
     from hushcall.protocol.blocklist import Blocklist, Entry
     from hushcall.protocol.round_document import RoundInfo
@@ -56,12 +58,14 @@ _ROOMS = {
     "phone.home.erasing": "erase_all",
     "phone.home.lock": "Busy",
     "phone.home.store": "Store",
-    "phone.phone": "Outcome Phone",
+    "phone.phone": "Phone",
     "phone.reporting.explain": "Explanation Sent explain",
     "phone.reporting.ledger": "Limits Spend",
     "phone.reporting.transport": "Enrolment HttpTransport Transport",
+    "phone.visit": "Outcome",
     "phone.screening.list_sync": "ListClient SyncResult",
-    "phone.screening.lookup": "Action LoadedList Policy Verdict check",
+    "phone.home.action": "Action",
+    "phone.screening.lookup": "LoadedList Policy Verdict check",
     "phone.screening.screen": "Screen",
     "profiles": "PROFILES Profile",
     "protocol.blocklist": "Blocklist Entry",

@@ -1,7 +1,7 @@
 """The errors that callers of hushcall may want to tell apart, in one tree.
 
 A few more live beside the only code that raises them: ``phone.home.lock.Busy`` (another process is at work),
-``server.http.problems.Problem`` (an answer of the server), ``audit.enumeration.Broken`` (a randomiser that breaks its
+``server.problems.Problem`` (an answer of the server), ``audit.enumeration.Broken`` (a randomiser that breaks its
 promise).
 
 ::
@@ -17,6 +17,7 @@ promise).
     ├── InvalidToken          a blind token, or a step on its way, is not what the protocol allows
     ├── InvalidMessage        a sealed or binary message cannot be read
     ├── InvalidTally          a tally cannot be read, or cannot be merged with another
+    ├── InvalidArchive        an archive of rounds is damaged, unfinished, or none of ours
     ├── InvalidData           a file of calls cannot be read, or holds nothing of use
     ├── InvalidList           a blocklist or a delta cannot be read, or does not fit
     ├── Refused               a server said no, and why
@@ -87,6 +88,10 @@ class InvalidMessage(_Violation):
 
 class InvalidTally(_Violation):
     """A tally cannot be read, or cannot be merged with another."""
+
+
+class InvalidArchive(_Violation):
+    """An archive of rounds is damaged, unfinished, or none of ours."""
 
 
 class InvalidData(_Violation):

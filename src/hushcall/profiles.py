@@ -24,6 +24,9 @@ TAU = 143
 EPSILON_OLH = 3.0
 """What the paper sets aside for counting."""
 LEAST_EPSILON = 0.1
+MOST_WINDOW = 31
+WINDOWS = (1, 2, 4, 7)
+"""Rounds that a scan looks back over: a day, two, four, a week."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Profile:
 
     ``epsilon`` is the whole budget of one report. A succinct histogram spends ``epsilon_olh`` of it on counting.
     ``tau`` is the count above which a number is listed; for the histograms it is the gate too. ``level`` is the chance
-    that anything nobody reported is listed in a whole round (all numbers, all buckets together).
+    that anything nobody reported is listed in a whole round (all numbers, all buckets, all windows together).
+    ``tolerance`` is f: a number is listed only if it would be with any f of its supporting reports taken away.
+    ``windows`` are the lengths in rounds over which evidence is gathered; the level is split between them.
     """
 
     name: str
@@ -47,6 +52,8 @@ class Profile:
     accounting: Accounting = Accounting.PAPER  # how the basic randomiser's budget is reckoned
     list_size: int = 0  # candidates per channel that list decoding keeps; 0: the paper's hard decoder
     anonymous: bool = False  # whether phones may report without a name, with blind tokens
+    tolerance: int = 0
+    windows: tuple[int, ...] = (1,)
 
     def __post_init__(self) -> None:
         scheme = scheme_named(self.mechanism)
@@ -60,11 +67,32 @@ class Profile:
         checks.whole("T", self.repetitions, 1, 64)
         checks.power_of_two("K", self.least_channels, 1 << 16)
         checks.whole("list_size", self.list_size, 0, 10_000)
+        checks.whole("tolerance", self.tolerance, 0, 1 << 20)
+        if self.tolerance and not scheme.tolerates:
+            raise InvalidParameter(
+                "tolerance", f"be 0 for {self.mechanism}, which cannot set reports aside", self.tolerance
+            )
+        self._check_windows(scheme)
         if scheme.counts_apart:
             checks.positive("epsilon_olh", self.epsilon_olh)
             if self.epsilon <= self.epsilon_olh:
                 rule = f"exceed epsilon_olh ({self.epsilon_olh:g}), which is part of it"
                 raise InvalidParameter("epsilon", rule, self.epsilon)
+
+    def _check_windows(self, scheme: Scheme) -> None:
+        for length in self.windows:
+            checks.whole("windows", length, 1, MOST_WINDOW)
+        if not self.windows or list(self.windows) != sorted(set(self.windows)):
+            raise InvalidParameter("windows", "be lengths that grow", self.windows)
+        if self.windows != (1,) and not scheme.pools:
+            raise InvalidParameter(
+                "windows", f"be 1 alone for {self.mechanism}, whose rounds do not add up", self.windows
+            )
+
+    @property
+    def share(self) -> float:
+        """The part of the level that one decision gets: each window is one."""
+        return self.level / len(self.windows)
 
     @property
     def epsilon_hh(self) -> Fraction:
@@ -92,13 +120,15 @@ class Profile:
         values["rounds"] = values.pop("repetitions")
         if not self.anonymous:  # as earlier releases wrote it
             del values["anonymous"]
+        values["windows"] = list(self.windows)
         return {**values, "accounting": self.accounting.value}
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Profile:
-        """The inverse of :meth:`to_plain`."""
-        given = dict(values)
+        """The inverse of :meth:`to_plain`. Rounds of older releases tolerate nothing, and decide daily."""
+        given = {"tolerance": 0, "windows": (1,), **values}
         given["repetitions"] = given.pop("rounds")
+        given["windows"] = tuple(given["windows"])
         return cls(**{**given, "accounting": Accounting(given["accounting"])})
 
 

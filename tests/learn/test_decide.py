@@ -10,7 +10,7 @@ from scipy import stats
 
 from hushcall.errors import InvalidParameter
 from hushcall.learn.decision import Control, HeavyHitter, Rule, Support, above
-from hushcall.learn.window import PooledSupport
+from hushcall.learn.pooled import PooledSupport
 
 
 def brute_tail(law: Support, count: int, holders: int) -> float:

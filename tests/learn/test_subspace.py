@@ -1,4 +1,4 @@
-"""The subspace decoder: fast equals naive, dense equals sparse, areas equal whole numbers, windows, b."""
+"""The subspace decoder: fast equals naive, dense equals sparse, areas equal whole numbers, b."""
 
 import random
 from typing import Any
@@ -15,8 +15,8 @@ from hushcall.learn import subspace_tuning
 from hushcall.learn.decision import Control, Rule
 from hushcall.learn.subspace import DenseTally, SparseTally, SubspaceLearner, few_supports
 from hushcall.learn.subspace_tuning import best_bits, bits_for, bits_for_threshold, detectable, law_of
-from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
-from hushcall.learn.window import find_in_window
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.privacy.coins import seeded
 from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
 
@@ -106,31 +106,6 @@ def day(epsilon: float, bits: int, users: int, heavy: int, seed: int) -> tuple[S
     learner = SubspaceLearner(Subspace(epsilon, bits), SUFFIXES)
     items = [5_550_143] * heavy + random.Random(seed).sample(SUFFIXES, users - heavy)
     return learner, learner.tally(reports_of(learner, items, b"day %d" % seed))
-
-
-def test_a_slow_spammer_stands_out_over_a_week_and_on_no_day() -> None:
-    """45 a day of 1000 at ε = 4 (83 would be needed), with days of different b among them."""
-    days = [day(4.0, 5 + place % 2, 1000, 45, place) for place in range(7)]
-    assert all(learner.find(tally) == [] for learner, tally in days)
-    found = find_in_window(days)
-    assert [hitter.item for hitter in found] == [5_550_143]
-    assert found[0].low <= 7 * 45 <= found[0].high
-    assert found[0].p_value < 1e-12
-
-
-def test_a_window_of_equal_days_is_the_merged_tally() -> None:
-    days = [day(4.0, 5, 300, 40, place) for place in range(3)]
-    merged = days[0][1].merge(days[1][1]).merge(days[2][1])
-    assert find_in_window(days) == days[0][0].find(merged)
-    assert find_in_window(days[::-1]) == find_in_window(days)
-    assert find_in_window([]) == []
-
-
-def test_a_window_over_two_domains_is_refused() -> None:
-    small = SubspaceLearner(Subspace(4.0, 5), range(3_000_000, 4_000_000))
-    other = (small, small.tally(reports_of(small, [3_000_001], b"1")))
-    with pytest.raises(InvalidParameter, match="share one domain"):
-        find_in_window([day(4.0, 6, 10, 5, 1), other])
 
 
 TABLE = {  # smallest count found with 90 % power, family-wise error 10⁻³, D = 10⁷

@@ -85,7 +85,7 @@ def test_block_warn_allow_and_the_callers_are_noted(store: Store) -> None:
 
     server = with_server(store, talk)
     assert (server.answered, server.blocked, server.malformed) == (7, 1, 0)
-    assert candidates.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, WARNED, CLEAN])
+    assert candidates.buffered(store, int(time.time()), 7, 30) == sorted([BLOCKED, WARNED, CLEAN])
 
 
 def test_contacts_pass_and_a_gentle_policy_only_warns(store: Store) -> None:
@@ -188,7 +188,7 @@ def test_notes_wait_while_the_store_cannot_be_written(store: Store, monkeypatch:
     assert len(said) == 1
     assert CLEAN not in said[0]
     server.flush()
-    assert candidates.buffered(store, NOW, 7, 1) == [CLEAN]
+    assert candidates.buffered(store, NOW, 7, 30) == [CLEAN]
 
 
 def test_a_verdict_does_not_wait_while_another_process_holds_the_store(
@@ -225,7 +225,7 @@ def test_a_verdict_does_not_wait_while_another_process_holds_the_store(
     store.run("PRAGMA busy_timeout = 120000")  # a flush that gave up would look like one that nobody waited for
     asyncio.run(talk())
     other.close()
-    assert candidates.buffered(store, int(time.time()), 7, 1) == sorted([BLOCKED, CLEAN])
+    assert candidates.buffered(store, int(time.time()), 7, 30) == sorted([BLOCKED, CLEAN])
 
 
 @contextmanager

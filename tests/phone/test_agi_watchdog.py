@@ -19,7 +19,7 @@ def test_ready_and_alive_are_said_to_systemd(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(10)
+        systemd.settimeout(60)
 
         async def serve() -> None:
             running = asyncio.ensure_future(AgiServer(Screen(Store.in_memory())).run("127.0.0.1", 0))

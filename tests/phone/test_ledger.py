@@ -65,6 +65,7 @@ def test_a_round_is_booked_once() -> None:
         st.fractions(min_value=10, max_value=1000),
         st.fractions(min_value=Fraction(1, 1000), max_value=1000),
         st.integers(1, 366),
+        st.integers(366, 3660),
         st.integers(1, 10**6),
         st.booleans(),
     )
@@ -102,8 +103,8 @@ def test_the_guarantee_in_words() -> None:
     words = ledger.guarantee(store, Limits(), NOW)
     assert "e^4 = 54.6" in words
     assert "6 of 1460 for life, 2 of 32" in words
-    assert "any 7 days" in words
-    assert "any 7 rounds" in ledger.guarantee(store, Limits(rounds_per_day=3), NOW)
+    assert "any 30 days" in words
+    assert "About one caller, ever: ε = 4 at most." in words
     assert "area code itself is not protected" in words
     whole = Store.in_memory()
     spend(whole, 1, Fraction(4), mechanism="whole-number")

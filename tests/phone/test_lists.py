@@ -336,7 +336,7 @@ def test_a_list_of_an_unknown_format_does_not_replace_one_that_works(client: Lis
     client.sync()
     targets = {LISTED: make_list(2).to_bytes().replace(b"hushcall-list/1", b"hushcall-list/9")}
     operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
-    with pytest.raises(HushcallError, match="have the format hushcall-list/1"):
+    with pytest.raises(HushcallError, match="have a format of hushcall-list/1, hushcall-list/2"):
         client.sync()
     assert client.load().version == 1
 

@@ -6,6 +6,7 @@ import gc
 import json
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from tests.published import TERMS, make_list
 
 from hushcall.errors import HushcallError, InvalidList, InvalidParameter
 from hushcall.numbers import NANP
-from hushcall.phone.screening.lookup import Action, LoadedList, Policy, check
-from hushcall.protocol.blocklist import Blocklist, Entry
+from hushcall.phone.home.action import Action
+from hushcall.phone.screening.lookup import LoadedList, Policy, check
+from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 
 NUMBERS = st.sets(st.integers(10**6, 10**15 - 1).map(lambda digits: f"+{digits}"), max_size=20)
 SMALL = LoadedList.from_bytes(make_list(1).to_bytes())
@@ -190,3 +192,19 @@ def test_a_lookup_costs_little_more_than_parsing_its_line(large: bytes) -> None:
             Entry.from_line(one)
 
     assert fastest(look_up) < 4 * fastest(parse)
+
+
+def test_a_list_of_format_2_warns_first_and_blocks_by_its_own_rule() -> None:
+    terms = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7, block_days=3)
+    once = Entry("+12025550143", 0, 0, 1, 500.0, 400.0, 600.0, 1e-9, window=1)
+    entries = [replace(once, number=f"+1202555020{place}", days=days, window=w) for place, (days, w) in enumerate(RUNS)]
+    loaded = LoadedList.from_bytes(Blocklist(1, 3, 0, terms, tuple(entries)).to_bytes())
+    judged = [check(loaded, entry.number, now=0).action.value for entry in entries]
+    assert judged == ["warn", "warn", "block", "block"]  # however many phones: one night's liars can make any number
+    owners = [check(loaded, entry.number, Policy(block_days=2), now=0).action.value for entry in entries]
+    assert owners == ["warn", "block", "block", "block"]
+    assert check(loaded, entries[0].number, Policy(block_phones=400), now=0).action is Action.BLOCK
+    assert "over 4 together" in check(loaded, entries[3].number, now=0).why
+
+
+RUNS = ((1, 1), (2, 1), (3, 1), (1, 4))

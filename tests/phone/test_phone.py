@@ -19,8 +19,10 @@ from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits
-from hushcall.privacy.coins import seeded
+from hushcall.privacy.coins import ByteSource, keyed, seeded
 from hushcall.protocol.seeds import derive, report_seed
+from hushcall.protocol.wire import COVER
+from hushcall.report.mechanism import Mechanism
 from hushcall.report.subspace import Subspace, WholeNumber
 
 NUMBER = "+12025550143"
@@ -45,13 +47,17 @@ def test_a_round_announces_then_reports_the_number_that_called(world: World) -> 
     assert bucket == 202
     (report,) = world.bytes_sent()
     public = report_seed(bytes.fromhex(world.service.document()["seed"]), bytes.fromhex(ticket))
-    # The same coins again: two moments, the choice, a dummy, another in case the number is known by now, the report.
-    coins = seeded(b"world")
-    for size in (16, 8, 16, 16):
-        coins(size)
-    assert report == Subspace(4.0, 7).privatise(5550143, public, coins)
+    made = Subspace(4.0, 7)
+    assert report == made.privatise(5550143, public, coins_of(1, ticket, public, made, 5550143))
     assert [(s.round, s.epsilon, s.mechanism) for s in ledger.spends(world.store)] == [(1, Fraction(4), "subspace")]
     assert world.store.row("SELECT number, at FROM reported") == (NUMBER, START + HALF)
+
+
+def coins_of(round_: int, ticket: str, public: bytes, made: Mechanism, item: int) -> ByteSource:
+    """What a phone of the seeded world throws in a round: a function of its key, the ticket, the odds and the item."""
+    plain = json.dumps(to_plain(made), sort_keys=True).encode()
+    where = (b"report", b"fake://server", str(round_).encode())
+    return keyed(seeded(b"world")(32), *where, ticket.encode(), public, plain, str(item).encode())
 
 
 def test_a_finished_round_is_left_alone(world: World) -> None:
@@ -92,24 +98,37 @@ def test_a_skipped_bucket_costs_nothing_and_the_number_waits(world: World) -> No
     world.calls(NUMBER)
     assert world.day(0)[1].action == "skipped"
     assert not ledger.spends(world.store)
-    assert candidates.buffered(world.store, int(world.now), 7, 2) == [NUMBER]
+    assert candidates.buffered(world.store, int(world.now), 7, 30) == [NUMBER]
+    ((round_, _, cover),) = world.service.covers  # the line sees as many bytes as of a report, at a moment like any
+    assert (round_, len(cover), cover[:1]) == (1, 3, COVER)
     world.service.skip = frozenset()
     assert world.day(1)[1].action == "sent"
     assert world.store.row("SELECT number FROM reported") == (NUMBER,)
 
 
-def test_a_dummy_takes_the_same_coins_and_is_not_remembered_as_reported() -> None:
+def test_a_phone_without_calls_makes_one_up_and_treats_it_like_any_other() -> None:
     quiet, busy = World(), World()
     busy.calls(NUMBER)
     for world in (quiet, busy):
         world.day(0)
-    assert isinstance(quiet.phone.coins, seeded)
-    assert isinstance(busy.phone.coins, seeded)
-    assert quiet.phone.coins.reads == busy.phone.coins.reads
     assert row_of(quiet, 1).dummy
     assert not row_of(busy, 1).dummy
-    assert quiet.store.rows("SELECT * FROM reported") == []
+    assert quiet.store.rows("SELECT number FROM reported") == [(row_of(quiet, 1).number,)]
+    assert busy.store.rows("SELECT number FROM reported") == [(NUMBER,)]
     assert ledger.spent(quiet.store) == ledger.spent(busy.store) == 4
+    assert [(r.method, r.size) for r in quiet.service.requests] == [(r.method, r.size) for r in busy.service.requests]
+
+
+def test_a_made_up_caller_is_announced_again_while_its_bucket_is_skipped() -> None:
+    world = World()
+    world.service.skip = frozenset(NANP.area_codes)
+    buckets = []
+    for day in range(7):
+        world.day(day)
+        buckets.append(world.service.tickets[day + 1, 1][0])
+    assert len(set(buckets[:6])) == 1  # as a caller would be; after seven days it is too old
+    assert len(world.service.covers) == 7
+    assert not ledger.spends(world.store)
 
 
 def becomes_a_contact(world: World) -> None:
@@ -136,20 +155,15 @@ def test_a_number_that_becomes_known_after_joining_is_not_reported(
     row = row_of(friend, 1)
     assert row.dummy
     assert row.number != NUMBER
-    assert friend.store.rows("SELECT * FROM reported") == []
+    assert friend.store.rows("SELECT * FROM reported WHERE number = ?", NUMBER) == []
     if mechanism == "subspace":
         assert NANP.parse(row.number).area == row.bucket == 202  # the announced one, and nothing else on the wire
     assert friend.service.requests == stranger.service.requests
-    assert isinstance(friend.phone.coins, seeded)
-    assert isinstance(stranger.phone.coins, seeded)
-    assert friend.phone.coins.reads == stranger.phone.coins.reads
     assert (row_of(stranger, 1).number, row_of(stranger, 1).dummy) == (NUMBER, False)
-    # The bytes are those of the dummy that the diary names, with the same coins.
-    coins = seeded(b"world")
-    coins.reads = friend.phone.coins.reads - 1
-    made = from_plain(row.parameters or {})
+    # The bytes are those of the stand-in that the diary names.
+    made, item = from_plain(row.parameters or {}), SCHEMES[mechanism].items.item(NANP.parse(row.number), NANP)
     assert row.public is not None
-    assert row.report == made.privatise(SCHEMES[mechanism].items.item(NANP.parse(row.number), NANP), row.public, coins)
+    assert row.report == made.privatise(item, row.public, coins_of(1, row.ticket, row.public, made, item))
 
 
 def test_one_report_a_round_holds_after_forgetting(world: World) -> None:
@@ -205,7 +219,7 @@ def test_too_late_to_send_stays_spent_and_is_closed(world: World) -> None:
     world.phone.report(hurry=True)
     assert row_of(world, 1).state == participation.CLOSED
     assert ledger.spent(world.store) == 4
-    assert candidates.buffered(world.store, int(world.now), 7, 2) == []  # the server may have it all the same
+    assert NUMBER not in candidates.buffered(world.store, int(world.now), 7, 30)  # the server may have it all the same
 
 
 @pytest.mark.parametrize("problem", ["wrong-phase", "unknown-ticket", "different-report", "malformed-report"])
@@ -328,8 +342,10 @@ def test_old_numbers_leave_the_diary_and_the_newest_report_stays(world: World) -
 
 
 def test_a_clock_that_ran_ahead_does_not_silence_the_phone_until_it_comes_true(world: World) -> None:
-    world.day(300)
-    assert world.day(0)[1].action == "sent"
+    world.phone.clock = lambda: world.now + 300 * DAY
+    world.day(0)
+    world.phone.clock = lambda: world.now
+    assert world.day(1)[1].action == "sent"
     assert ledger.spent(world.store, START) == 8  # but what was spent stays spent
 
 

@@ -95,7 +95,7 @@ def fill(folder: Path) -> Store:
         "INSERT INTO rounds (server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state,"
         " report) VALUES ('s', 1, 0, 'subspace', '+12055550199', 0, 205, 0, 0, 'recorded', x'010403')"
     )
-    store.run("INSERT INTO ledger VALUES (1, 's', 1, 5, '4', 4.0, 'subspace', 'report')")
+    store.run("INSERT INTO ledger VALUES (1, 's', 1, 5, '4', 4.0, 'subspace', 'report', '')")
     store.put("token", "hcd_secret")
     return store
 

@@ -15,8 +15,10 @@ from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
-from hushcall.phone.phone import Outcome, Phone
-from hushcall.phone.reporting import ledger, parameter_check
+from hushcall.phone.phone import Phone
+from hushcall.phone.reporting import ledger, parameter_check, terms
+from hushcall.phone.reporting.ledger import Limits
+from hushcall.phone.visit import Outcome
 from hushcall.privacy.coins import seeded
 from hushcall.profiles import Profile
 from hushcall.protocol.seeds import derive
@@ -70,6 +72,7 @@ def a_round(number: str, mechanism: str, parameters: dict[str, Any]) -> tuple[Ou
     now = [START]
     service = FakeService(lambda: now[0], mechanism=mechanism, parameters=parameters)
     phone = Phone(Store.in_memory(), FakeServer(service), coins=seeded(b"terms"), clock=lambda: now[0])
+    Limits(mechanisms=" ".join(MADE)).save(phone.store)
     phone.ingest([Call(number, START, CallKind.MISSED)])
     assert phone.report(hurry=True).action == "announced"
     now[0] += DAY // 2
@@ -90,6 +93,23 @@ def test_another_width_is_refused_for_every_number_alike_and_in_words(name: str)
         assert {len(ledger.spends(phone.store)) for _, phone in found} == {int(width == right)}
         for _, phone in found:
             phone.store.close()
+
+
+def test_fewer_bits_than_agreed_are_refused_though_their_epsilon_is_within_the_limit() -> None:
+    """One bit at ε = 4 keeps the promise of e^4, and tells the truth with 98 %: four bits are agreed to."""
+    for bits in range(1, 12):
+        outcome, phone = a_round(NUMBERS[1], "subspace", to_plain(Subspace(4.0, bits)))
+        assert outcome.action == ("skipped" if bits < 4 else "sent")
+        assert (bits < 4) == (f"a report would have {bits} bits" in outcome.words)
+        phone.store.close()
+
+
+def test_no_honest_server_asks_for_fewer_bits_than_are_agreed() -> None:
+    for epsilon in (1.0, 2.0, 4.0, 8.0, 16.0):
+        for users in (10, 30, 100, 1000, 100_000):
+            for name in ("subspace", "whole-number"):
+                learner = open_bucket(Profile("test", "", name, epsilon, 1), NANP, users, derive("seed"))
+                assert learner is None or not terms.weaker(learner.mechanism), (epsilon, users, name)
 
 
 def test_another_width_of_the_counting_part_is_refused_too() -> None:

@@ -15,8 +15,8 @@ NOW = 20_000 * DAY
 NUMBERS = [str(NANP.number(202, 5_550_100 + i)) for i in range(6)]
 
 
-def waiting(store: Store, now: int = NOW, window: int = 7, seq: int = 1) -> list[str]:
-    return candidates.buffered(store, now, window, seq)
+def waiting(store: Store, now: int = NOW, days: int = 7, horizon: int = 30) -> list[str]:
+    return candidates.buffered(store, now, days, horizon)
 
 
 def test_every_kind_of_call() -> None:
@@ -110,20 +110,30 @@ def test_old_calls_and_calls_from_the_future() -> None:
     assert waiting(store, now=NOW + 7 * DAY) == []  # the clock that ran ahead bought it no more time
 
 
-def test_a_reported_number_comes_back_only_when_it_calls_again_after_the_window() -> None:
+def test_a_reported_number_comes_back_only_when_it_calls_again_after_the_horizon() -> None:
     store = Store.in_memory()
     candidates.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
     candidates.mark_reported(store, NUMBERS[0], seq=1, at=NOW)
-    again = Call(NUMBERS[0], NOW + 6 * DAY, CallKind.MISSED)
-    assert waiting(store, NOW + 5 * DAY, seq=6) == []
-    candidates.ingest(store, [again], NANP, NOW + 6 * DAY)
-    assert waiting(store, NOW + 6 * DAY, seq=7) == []  # within the window
-    assert waiting(store, NOW + 6 * DAY, seq=8) == []  # whatever the number of rounds
-    assert waiting(store, NOW + 7 * DAY - 1, seq=8) == []
-    assert waiting(store, NOW + 7 * DAY, seq=2) == NUMBERS[:1]
-    several = candidates.buffered(store, NOW + 6 * DAY, 7, 8, daily=False)  # an owner who allows several rounds a day
-    assert several == NUMBERS[:1]
-    assert candidates.buffered(store, NOW + 6 * DAY, 7, 7, daily=False) == []
+    for day in (6, 20, 29):  # it calls again and again
+        candidates.ingest(store, [Call(NUMBERS[0], NOW + day * DAY, CallKind.MISSED)], NANP, NOW + day * DAY)
+        assert waiting(store, NOW + day * DAY) == []
+    assert waiting(store, NOW + 30 * DAY - 1) == []
+    assert waiting(store, NOW + 30 * DAY) == NUMBERS[:1]
+    assert waiting(store, NOW + 30 * DAY, horizon=31) == []
+
+
+def test_a_made_up_caller_lives_by_the_rules_of_the_others_until_it_really_calls() -> None:
+    store = Store.in_memory()
+    candidates.make_up(store, NANP.parse(NUMBERS[0]), NOW, seeded(b"when"))
+    assert waiting(store) == candidates.buffered(store, NOW, 7, 30, virtual_only=True) == NUMBERS[:1]
+    assert candidates.waiting(store, NOW, 7, 30) == 0  # nobody is told about it
+    assert waiting(store, NOW + 7 * DAY) == []
+    candidates.ingest(store, [Call(NUMBERS[1], NOW, CallKind.MISSED)], NANP, NOW)
+    assert waiting(store) == NUMBERS[:2]  # both may be chosen
+    candidates.mark_reported(store, NUMBERS[0], seq=1, at=NOW)
+    assert waiting(store) == NUMBERS[1:2]
+    candidates.ingest(store, [Call(NUMBERS[0], NOW, CallKind.MISSED)], NANP, NOW)
+    assert not candidates.is_virtual(store, NUMBERS[0])
 
 
 KINDS = st.sampled_from(list(CallKind))
@@ -157,7 +167,7 @@ def test_pruning_changes_no_decision() -> None:
         candidates.ingest(store, [Call(number, NOW - age * 2 * DAY, CallKind.MISSED)], NANP, NOW)
     candidates.ingest(store, [Call("2025550177", NOW - 90 * DAY, CallKind.OUTGOING)], NANP, NOW)
     before = waiting(store)
-    candidates.prune(store, NOW, 7)
+    candidates.prune(store, NOW, 7, 30)
     assert waiting(store) == before == NUMBERS[:4]
     assert store.row("SELECT count(*) FROM callers") == (5,)  # whom the owner called stays known
 

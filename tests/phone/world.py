@@ -6,7 +6,8 @@ from tests.phone.fake_server import DAY, START, FakeServer, FakeService
 
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.phone.home.store import Store
-from hushcall.phone.phone import Outcome, Phone
+from hushcall.phone.phone import Phone
+from hushcall.phone.visit import Outcome
 from hushcall.privacy.coins import seeded
 
 HALF = DAY // 2

@@ -16,7 +16,7 @@ from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Handset,
 from tests.server.stage import NOBODY, Stage
 
 from hushcall.server.db import schema
-from hushcall.server.http.routes import phones
+from hushcall.server.http import rate_limit
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
@@ -130,6 +130,11 @@ def an_operator_who_was_revoked(stage: Stage) -> httpx.Response:
 @provokes("forbidden")
 def a_token_without_the_scope(stage: Stage) -> httpx.Response:
     return stage.client.post("/v1/admin/rounds/advance", headers=stage.operator("read", "lists", "devices"))
+
+
+@provokes("private-reports-only")
+def a_report_in_the_clear(stage: Stage) -> httpx.Response:
+    return stage.client.post("/api/report-call/+12025550143")
 
 
 @provokes("enrolment-closed", enrol={"mode": "invite"})
@@ -353,7 +358,7 @@ def the_history_of_something_else(stage: Stage) -> httpx.Response:
 
 @provokes("too-many", intake={"per_device": 2})
 def a_device_that_asks_too_often(stage: Stage) -> httpx.Response:
-    stage.patch.setattr(phones, "time", SimpleNamespace(monotonic=lambda: 130.0))
+    stage.patch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 130.0))
     phone = stage.phone()
     assert [phone.announce().status_code for _ in range(2)] == [201, 200]
     assert stage.phone().announce().status_code == 201  # another device is not its business
@@ -364,11 +369,16 @@ def a_device_that_asks_too_often(stage: Stage) -> httpx.Response:
 
 @provokes("too-many", enrol={"per_minute": 1})
 def more_enrolments_than_a_minute_may_have(stage: Stage) -> httpx.Response:
-    stage.patch.setattr(phones, "time", SimpleNamespace(monotonic=lambda: 130.0))
+    stage.clock.now += 10
     stage.phone()
     answer = stage.client.post("/v1/devices")
     assert answer.headers["retry-after"] == "50"
     return answer
+
+
+@provokes("work-needed", enrol={"mode": "open", "work": 4})
+def an_enrolment_without_work(stage: Stage) -> httpx.Response:
+    return stage.client.post("/v1/devices", json={"work": "12345:0000000000000000"})
 
 
 @provokes("internal")
@@ -376,7 +386,7 @@ def a_route_that_fails(stage: Stage) -> httpx.Response:
     def fail(*_: object) -> None:
         raise RuntimeError(f"x12345 {SPAM}")
 
-    stage.patch.setattr(round_status, "document", fail)
+    stage.patch.setattr(round_status, "round_info", fail)
     return stage.client.get("/v1/rounds/current", headers={"x-trace": "x12345"})
 
 

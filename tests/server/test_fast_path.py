@@ -14,8 +14,7 @@ from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, START, Clock, bearer, honest_report, serving
 
 from hushcall.privacy.coins import seeded
-from hushcall.server.http import app, fast_path
-from hushcall.server.http.routes import phones
+from hushcall.server.http import app, fast_path, rate_limit
 from hushcall.server.service import Service
 
 JSON = {"content-type": "application/json"}
@@ -125,7 +124,7 @@ def test_the_fast_path_and_the_routes_answer_the_same(
 
 
 def test_both_ways_share_one_rate_limit(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phones, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute does not end in between
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # one minute
     service = make_service(intake={"per_device": 2})
     _, token = service.devices.enrol("open", service.now)
     service.rounds.open(service.now)

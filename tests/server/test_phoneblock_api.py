@@ -11,7 +11,7 @@ from defusedxml import ElementTree
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, serving
 
-from hushcall.formats.phoneblock import sha1_of, votes
+from hushcall.formats.phoneblock import sha1_of, votes_in
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.service import Service
@@ -49,7 +49,7 @@ class App:
         else:
             root = ElementTree.fromstring(answer.text.encode())
             self.version = int(root.get("version", "0"))
-            rows = [(row.get("phone", ""), int(row.get("votes", "0"))) for row in root]
+            rows = [(row.get("phone", ""), int(row.get("votes", "0"))) for row in root.iter("phone-info")]
         for phone, count in rows:
             if count:
                 self.numbers[phone] = count
@@ -63,12 +63,12 @@ class App:
 def current(service: Service) -> dict[str, int]:
     with service.store.read() as connection:
         found = newest_list(connection)
-    return {} if found is None else {entry.number: votes(entry) for entry in found.entries}
+    return {} if found is None else {entry.number: votes_in(found, entry) for entry in found.entries}
 
 
 @pytest.fixture
 def town(make_service: MakeService, database: str, clock: Clock) -> Iterator[tuple[Village, httpx.Client]]:
-    service = make_service(database, list={"window": 2, "deltas": 2})
+    service = make_service(database, list={"window": 2, "deltas": 2, "block_days": 1})
     with serving(service) as client:
         yield Village(service, clock), client
 
@@ -101,9 +101,9 @@ def test_an_app_that_is_up_to_date_is_told_nothing_and_a_new_one_no_removals(
     for callers in WEEK[:4]:
         village.to("published", callers)
     assert client.get("/api/blocklist?since=4").json() == {"numbers": [], "version": 4}
-    assert [row["votes"] for row in client.get("/api/blocklist").json()["numbers"]] == [4]
+    assert [row["votes"] for row in client.get("/api/blocklist").json()["numbers"]] == [10]
     since_one = client.get("/api/blocklist?since=1").json()["numbers"]
-    assert {row["phone"]: row["votes"] for row in since_one} == {SPAM: 0, B: 0, C: 4}
+    assert {row["phone"]: row["votes"] for row in since_one} == {SPAM: 0, B: 0, C: 10}
     assert {row["rating"] for row in since_one} == {"A_LEGITIMATE", "B_MISSED"}
 
 
@@ -126,17 +126,55 @@ def test_numbers_are_checked_by_their_hash_or_the_beginning_of_it(town: tuple[Vi
     assert client.get("/api/check-prefix", params={"sha1": listed[:4]}).json()["numbers"] == []
     village.to("published", WEEK[0])
     found = client.get("/api/check", params={"sha1": listed}).json()
-    assert (found["phone"], found["votes"], found["rating"]) == (SPAM, 4, "B_MISSED")
+    assert (found["phone"], found["votes"], found["rating"]) == (SPAM, 10, "B_MISSED")
     assert client.get("/api/check", params={"sha1": listed.lower()}).json() == found
     unlisted = client.get("/api/check", params={"sha1": other}).json()
-    assert (unlisted["phone"], unlisted["votes"], unlisted["rating"]) == ("", 0, "A_LEGITIMATE")
+    assert (unlisted["phone"], unlisted["votes"], unlisted["rating"]) == ("unknown", 0, "A_LEGITIMATE")
     for digits in (listed[:4], listed[:10].lower(), listed):
         assert client.get("/api/check-prefix", params={"sha1": digits}).json()["numbers"] == [found]
     assert client.get("/api/check-prefix", params={"sha1": other[:4]}).json()["numbers"] == []
     as_xml = client.get("/api/check", params={"sha1": listed, "format": "xml"})
     root = ElementTree.fromstring(as_xml.text.encode())
-    assert (root.tag, root.get("phone"), root.get("votes")) == ("phone-info", SPAM, "4")
+    assert (root.tag, root.get("phone"), root.get("votes")) == ("phone-info", SPAM, "10")
     assert '"rating":"B_MISSED"' in client.get("/api/check", params={"sha1": listed}).text  # SpamBlocker looks for it
+
+
+def test_what_phoneblocks_apps_ask_besides(town: tuple[Village, httpx.Client]) -> None:
+    village, client = town
+    village.to("published", [SPAM] * 30 + [B] * 5)
+    assert client.get("/api/test").text == "ok"
+    by_hash = client.get("/api/check", params={"sha1": sha1_of(SPAM)}).json()
+    for written in (SPAM, "0012025550143", "2025550143", "(202) 555-0143"):
+        assert client.get(f"/api/num/{written}").json() == by_hash
+    unlisted = client.get(f"/api/num/{C}", params={"format": "json"}).json()
+    assert (unlisted["phone"], unlisted["votes"], unlisted["heat"]) == (C, 0, 0.0)
+    assert client.get("/api/num/anonymous").json()["phone"] == "unknown"
+    for accept in ("*/xml", "application/xml", "text/xml;q=0.9, */*;q=0.1"):
+        answer = client.get("/api/blocklist", headers={"accept": accept})
+        assert len(ElementTree.fromstring(answer.content).findall("numbers/phone-info")) == 2
+    assert client.get("/api/blocklist?since=").json() == client.get("/api/blocklist").json()
+    assert [row["phone"] for row in client.get("/api/blocklist?since=&limit=1").json()["numbers"]] == [SPAM]
+
+
+def test_reports_in_the_clear_are_refused_with_a_word_on_why(client: httpx.Client) -> None:
+    for path in ("/api/rate", f"/api/report-call/{SPAM}"):
+        answer = client.post(path, json={"phone": SPAM, "rating": "G_FRAUD"})
+        assert (answer.status_code, answer.json()["type"]) == (403, "urn:hushcall:problem:private-reports-only")
+        assert "randomised report" in answer.json()["todo"]
+        assert SPAM not in answer.text
+
+
+def test_a_number_that_only_warns_has_the_fewest_votes_until_it_blocks(make_service: MakeService, clock: Clock) -> None:
+    service = make_service(list={"block_days": 2})
+    village = Village(service, clock)
+    with serving(service) as client:
+        shown = []
+        for _ in range(2):
+            village.to("published", [SPAM] * 12)
+            told = client.get("/api/blocklist").json()["numbers"]
+            check = client.get("/api/check", params={"sha1": sha1_of(SPAM)}).json()["votes"]
+            shown.append(([row["votes"] for row in told], check))
+    assert shown == [([2], 2), ([10], 10)]
 
 
 def test_the_check_follows_the_list(town: tuple[Village, httpx.Client]) -> None:
@@ -145,7 +183,7 @@ def test_the_check_follows_the_list(town: tuple[Village, httpx.Client]) -> None:
     for callers in WEEK[:4]:
         village.to("published", callers)
         answers.append([client.get("/api/check", params={"sha1": sha1_of(n)}).json()["votes"] for n in (SPAM, B, C)])
-    assert answers == [[4, 4, 0], [10, 4, 4], [10, 0, 4], [0, 0, 4]]
+    assert answers == [[10, 10, 0], [10, 10, 10], [10, 0, 10], [0, 0, 10]]
 
 
 @pytest.mark.parametrize("digits", ["", "abc", "x" * 40, "a" * 41, "+12025550143"])

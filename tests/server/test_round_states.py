@@ -16,7 +16,10 @@ from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Clock, V
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server import service as service_module
+from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
+from hushcall.server.db.rows import existing_round
+from hushcall.server.intake.intake import Announce, Intake
 from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
@@ -234,31 +237,62 @@ def test_a_round_closed_by_hand_says_when(village: Village) -> None:
     assert newest(village.service).closes == COLLECTS + 7
 
 
-def test_a_round_with_many_refused_uploads_is_held_at_its_close(
-    make_service: MakeService, database: str, clock: Clock
+@pytest.mark.parametrize(("junk", "held"), [(3, True), (2, False)])
+def test_a_round_in_which_many_devices_were_refused_is_held_at_its_close(
+    make_service: MakeService, database: str, clock: Clock, junk: int, held: bool
 ) -> None:
-    village = Village(make_service(database, guard={"least": 10}), clock)
-    village.to("announcing", CALLERS)
-    village.announce(["+12125550143"] * 2)  # two devices that announced another bucket before
+    village = Village(make_service(database, guard={"least": 20}), clock)
+    village.to("announcing", [SPAM] * 20)
+    village.announce(["+12125550143"] * junk)  # devices that announced another bucket before
     clock.now = COLLECTS
     village.service.rounds.start_collecting(1, COLLECTS)
-    village.report(CALLERS)
+    village.report([SPAM] * 20)
     village.service.rounds.close(1)
     found = round_status.status(village.service.store)
-    assert (found["state"], found["reason"]) == ("held", "2 of 14 uploads were refused, more than 10%")
-    assert village.service.rounds.advance(CLOSES) == []
-    village.service.rounds.release(1)
+    reason = "3 of 20 devices had uploads refused, more than 10%"
+    assert (found["state"], found["reason"]) == (("held", reason) if held else ("closed", ""))
+    if held:
+        assert village.service.rounds.advance(CLOSES) == []
+        village.service.rounds.release(1)
     assert village.service.rounds.advance(CLOSES) == ["round 1 is decoded", "round 1 is published"]
 
 
-def test_few_refused_uploads_or_few_uploads_hold_nothing(
+def test_junk_from_two_devices_holds_no_round_and_is_not_listened_to_for_long(
     make_service: MakeService, database: str, clock: Clock
 ) -> None:
-    village = Village(make_service(database, guard={"least": 15}), clock)
-    village.to("announcing", CALLERS)
-    village.announce(["+12125550143"] * 2)
-    village.to("closed", CALLERS)
-    assert state(village.service) == "closed"
+    service = make_service(database, guard={"least": 20, "per_device": 5})
+    village = Village(service, clock)
+    village.to("announcing", [SPAM] * 20)
+    intake = Intake(service.store, "a worker", most_refused=5)
+    said = [intake.accept([Announce(token_hash(token), 1, 212)])[0] for token in village.tokens[:2] for _ in range(60)]
+    names = [answer.name for answer in said if isinstance(answer, Problem)]
+    assert (names.count("already-announced"), names.count("too-many")) == (10, 110)
+    another = Intake(service.store, "another worker", most_refused=5)  # learns it from the first junk that it is sent
+    told = [another.accept([Announce(token_hash(village.tokens[0]), 1, 212)])[0] for _ in range(3)]
+    assert [answer.name for answer in told if isinstance(answer, Problem)] == ["already-announced", *["too-many"] * 2]
+    clock.now = COLLECTS
+    service.rounds.start_collecting(1, COLLECTS)
+    village.report([SPAM] * 20)
+    service.rounds.close(1)
+    assert state(service) == "closed"
+    service.rounds.learn(1)
+    assert service.store.rows(sa.select(schema.refusals)) == []  # who sent junk is forgotten with the rest
+
+
+def test_a_held_round_forgets_who_announced_what_when_the_next_one_opens(village: Village) -> None:
+    service = village.service
+    number = village.to("closed", CALLERS)
+    service.rounds.hold(number, "odd")
+    row = newest(service)
+    service.rounds.advance(row.next - 1)
+    assert len(service.store.rows(sa.select(schema.announcements))) == len(CALLERS)
+    service.rounds.advance(row.next)
+    assert service.store.rows(sa.select(schema.announcements)) == []
+    with service.store.read() as connection:
+        assert existing_round(connection, number).secret == b""
+    service.rounds.release(number)
+    assert service.rounds.advance(row.next)[:2] == [f"round {number} is decoded", f"round {number} is published"]
+    assert round_status.status(service.store, number)["found"] == 1
 
 
 @pytest.mark.parametrize(("devices", "held"), [(31, True), (30, False), (4, False), (3, True)])
@@ -367,3 +401,21 @@ def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(
     assert enough.wait(60)
     scheduler.stop()
     assert [line["reason"] for line in lines] == ["allow_command must be a command"]
+
+
+def test_a_round_in_which_one_area_code_outgrows_its_own_history_is_held(
+    make_service: MakeService, clock: Clock
+) -> None:
+    village = Village(make_service(guard={"least": 10, "devices": 50.0}), clock)
+    usual = [SPAM] * 20 + ["+13035550100"] * 60
+    for _ in range(3):
+        village.to("published", usual)
+    number = village.to("closed", [*usual, *[SPAM] * 41])
+    found = round_status.status(village.service.store, number)
+    assert (found["state"], found["reason"]) == ("held", "61 devices took part in area code 202, usual are 20")
+    village.service.rounds.discard(number, "fakes")
+    clock.now = newest(village.service).next
+    assert state(village.service, village.to("closed", [*usual, *[SPAM] * 40])) == "closed"  # three times is allowed
+    clock.now = newest(village.service).next
+    fresh = [*usual, *["+14045550100"] * 31]  # an area code that nobody reported from before
+    assert round_status.status(village.service.store, village.to("closed", fresh))["reason"].endswith("usual are 0")

@@ -21,7 +21,7 @@ from hushcall.phone.screening.list_sync import ListClient
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.db import schema
 from hushcall.server.db.store import PublishedFiles, parse_url
-from hushcall.server.http.routes import phones
+from hushcall.server.http import rate_limit
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import decoding
@@ -148,7 +148,7 @@ def test_a_new_device_does_not_learn_how_many_there_are(lite: Service) -> None:
 
 
 def test_strangers_cannot_lock_an_operator_out(lite: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phones, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute does not end in between
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
     token = lite.devices.new_admin(frozenset(SCOPES), "me", lite.now)
     with serving(lite) as client:
         answers = [client.post("/login", data={"token": f"hca_{place:064x}"}).status_code for place in range(15)]

@@ -82,6 +82,10 @@ def coins() -> list[tuple[str, str, Vector]]:
         ("the size of a read changes nothing after it", "seeded", {"seed": b"example".hex(), "reads": [1, 40]}),
         ("empty seed", "seeded", {"seed": "", "reads": [32]}),
         ("longer than a block of the sponge", "seeded", {"seed": SEED, "reads": [200]}),
+        ("keyed: two reads of one occasion", "keyed", {"key": SEED, "parts": ["00", "0102"], "counts": [8, 40]}),
+        ("keyed: the same bytes cut otherwise", "keyed", {"key": SEED, "parts": ["0001", "02"], "counts": [8]}),
+        ("keyed: nothing said", "keyed", {"key": SEED, "parts": [], "counts": [32]}),
+        ("keyed: another key", "keyed", {"key": OTHER, "parts": ["00", "0102"], "counts": [8]}),
         ("a die from the smallest word", "uniform", {"word": "0", "size": 6}),
         ("a die from the largest word", "uniform", {"word": str(ONE - 1), "size": 6}),
         ("just before a threshold", "uniform", {"word": str(ONE // 3), "size": 3}),
@@ -134,6 +138,32 @@ def odds() -> list[tuple[str, str, Vector]]:
     ]
 
 
+def plans() -> list[tuple[str, str, Vector]]:
+    good = {
+        "DE": ("030 23125012", "0152 28817386", "03303 22", "+49 800 1234561"),
+        "FR": ("01 99 00 12 12", "0033 6 39 98 18 18"),
+        "GB": ("020 7946 0958", "01946 720 12"),
+        "IT": ("06 698 12345", "347 123 4567", "+39 06 69812345"),
+        "ES": ("912 345 678",),
+        "AT": ("01 234567890", "0664 1234567"),
+        "CH": ("044 668 18 00",),
+        "BR": ("(11) 96123-4567", "+55 11 2345 6789"),
+        "IN": ("098765 43210",),
+        "NANP": ("(202) 555-0143",),
+    }
+    bad = {"DE": ("23125012", "+12025550143", "110"), "FR": ("01 99 00 12",), "IT": ("+39 1",), "GB": ("7946 0958",)}
+    cases = [(f"{plan} {text}", "parse_in_plan", {"plan": plan, "text": text}) for plan in good for text in good[plan]]
+    cases += [
+        (f"bad: {plan} {text}", "parse_in_plan", {"plan": plan, "text": text}) for plan in bad for text in bad[plan]
+    ]
+    for plan in good:
+        for coins in ("00" * 16, "ff" * 16, "80" * 8 + "7f" * 8):
+            cases.append(
+                (f"dummy of {plan}, {coins[:2]}…{coins[-2:]}", "dummy_in_plan", {"plan": plan, "coins": coins})
+            )
+    return cases
+
+
 def numbers() -> list[tuple[str, str, Vector]]:
     good = (
         "(202) 555-0143",
@@ -163,7 +193,14 @@ def numbers() -> list[tuple[str, str, Vector]]:
         ("dummy of the smallest coins", "dummy", {"coins": "00" * 16}),
         ("dummy of the largest coins", "dummy", {"coins": "ff" * 16}),
         ("dummy", "dummy", {"coins": SEED[:32]}),
+        ("made-up caller of the smallest coins, no home", "caller_like", {"coins": "00" * 24, "home": None}),
+        ("made-up caller of the largest coins", "caller_like", {"coins": "ff" * 24, "home": 202}),
+        ("made-up caller at home", "caller_like", {"coins": "66" * 8 + SEED[:32], "home": 202}),
+        ("made-up caller by the complaints", "caller_like", {"coins": "67" * 8 + SEED[:32], "home": 202}),
+        ("made-up caller, home unknown", "caller_like", {"coins": "66" * 8 + SEED[:32], "home": None}),
         *((f"bad: {what}", "parse_number", {"text": text}) for what, text in bad.items()),
+        ("bad: made-up caller from a home that is no area code", "caller_like", {"coins": "00" * 24, "home": 911}),
+        ("bad: made-up caller, coins run dry", "caller_like", {"coins": "00" * 16, "home": None}),
         ("bad: suffix too low", "number", {"area": 202, "suffix": 1_999_999}),
         ("bad: suffix too high", "number", {"area": 202, "suffix": 10_000_000}),
         ("bad: area code 911", "number", {"area": 911, "suffix": 5550143}),
@@ -257,6 +294,9 @@ def phone_steps() -> list[tuple[str, str, Vector]]:
     area, whole = {"number": "+12025550143"}, {"number": "(989) 999-9999"}
     words, pool = "80000000000000000000000000000000ffffffffffffffff", ["+12025550101", "+12025550102", "+12025550103"]
     return [
+        ("a report padded to its round's size", "pad", {"report": "010455", "size": 6}),
+        ("a report as long as its round's size", "pad", {"report": "010455", "size": 3}),
+        ("a server that names no size", "pad", {"report": "010455", "size": None}),
         ("the area code in the clear, the suffix protected", "bucket_and_item", {**area, "kind": "subspace"}),
         ("in a histogram too", "bucket_and_item", {**area, "kind": "sh-tuned"}),
         (

@@ -23,6 +23,7 @@ FILES: dict[str, Callable[[], list[tuple[str, str, operations.Vector]]]] = {
     "coins.json": inputs.coins,
     "randomisers.json": inputs.odds,
     "numbers.json": inputs.numbers,
+    "plans.json": inputs.plans,
     "reports.json": inputs.reports,
     "bad_reports.json": inputs.bad_reports,
     "phone.json": inputs.phone_steps,

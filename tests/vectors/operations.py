@@ -8,15 +8,17 @@ from typing import Any
 
 from hushcall.errors import HushcallError
 from hushcall.mechanisms.schemes import SCHEMES
-from hushcall.numbers import NANP, Number
+from hushcall.numbers import NANP, Number, plan_named
 from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
-from hushcall.privacy.coins import read, seeded, uniform
+from hushcall.privacy.coins import keyed, read, seeded, uniform
 from hushcall.protocol.blocklist import apply_delta
+from hushcall.protocol.items import PLACED, SUFFIX
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import derive
 from hushcall.protocol.states import COLLECTING
+from hushcall.protocol.wire import pad
 from hushcall.report import randomisers
 from hushcall.report.codes import ExtendedHamming
 from hushcall.report.hashing import MultiplyShift
@@ -105,12 +107,38 @@ def parse_number(text: str | None) -> Vector:
     return _number(NANP.parse(text))  # type: ignore[arg-type]
 
 
+def parse_in_plan(plan: str, text: str) -> Vector:
+    """A number of another country: how it is split, and its items by suffix and whole."""
+    chosen = plan_named(plan)
+    number = chosen.parse(text)
+    items = {"suffix_item": SUFFIX.item(number, chosen), "whole_item": PLACED.item(number, chosen)}
+    bits = {"suffix_bits": SUFFIX.bits(chosen), "whole_bits": PLACED.bits(chosen)}
+    return {**_number(number), **items, **bits}
+
+
+def dummy_in_plan(plan: str, coins: str) -> Vector:
+    return _number(plan_named(plan).dummy(lambda _: bytes.fromhex(coins)))
+
+
 def make_number(area: int, suffix: int) -> Vector:
     return _number(NANP.number(area, suffix))
 
 
 def dummy(coins: str) -> Vector:
     return _number(NANP.dummy(lambda _: bytes.fromhex(coins)))
+
+
+def caller_like(coins: str, home: int | None) -> Vector:
+    return _number(NANP.caller_like(lambda _: bytes.fromhex(coins), home))
+
+
+def keyed_coins(key: str, parts: list[str], counts: list[int]) -> Vector:
+    coins = keyed(bytes.fromhex(key), *(bytes.fromhex(part) for part in parts))
+    return {"reads": [coins(count).hex() for count in counts]}
+
+
+def padded(report: str, size: int | None) -> Vector:
+    return {"upload": pad(bytes.fromhex(report), size).hex()}
 
 
 def report(mechanism: Vector, item: str, public: str, coins: str) -> Vector:
@@ -219,8 +247,13 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
     "channel_draw": channel_draw,
     "response_draw": response_draw,
     "parse_number": parse_number,
+    "parse_in_plan": parse_in_plan,
+    "dummy_in_plan": dummy_in_plan,
     "number": make_number,
     "dummy": dummy,
+    "caller_like": caller_like,
+    "keyed": keyed_coins,
+    "pad": padded,
     "report": report,
     "parse_report": parse_report,
     "bucket_and_item": bucket_and_item,

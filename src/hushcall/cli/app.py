@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hushcall.cli import export, privacy
-from hushcall.cli.lab import audit, bench, data, demo, experiment, plan, prove, simulate
+from hushcall.cli import export, learn, privacy
+from hushcall.cli.lab import audit, bench, data, demo, experiment, invent, plan, prove, simulate
 from hushcall.cli.phone import commands
-from hushcall.cli.server import admin, config, keys, relay, rounds, serve
+from hushcall.cli.server import admin, archive, config, keys, plan_of, relay, rounds, serve
 from hushcall.version import __version__
 
 app = typer.Typer(
@@ -26,16 +26,20 @@ app.add_typer(rounds.rounds, name="round")
 app.add_typer(admin.admin, name="admin")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(config.config, name="config")
+app.command("plan-of")(plan_of.plan_of)
+app.add_typer(archive.archive, name="archive")
+app.command("learn")(learn.learn)
 app.add_typer(commands.phone, name="phone")
 app.command("export")(export.export)
 app.command("privacy")(privacy.privacy)
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)
-app.command("prove")(prove.prove)
+app.add_typer(prove.prove, name="prove")
 app.command("experiment")(experiment.experiment)
 app.add_typer(bench.bench, name="bench")
 app.add_typer(data.data, name="data")
+app.add_typer(invent.lab, name="lab")
 
 
 def _version(wanted: bool) -> None:

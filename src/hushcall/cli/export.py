@@ -25,6 +25,10 @@ def export(
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE|-", help="Where to write; - is standard output.")] = STANDARD,
     home: Home = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many numbers, the largest by estimate: routers have short lists.")
+    ] = None,
+    warned: Annotated[bool, typer.Option("--warned", help="Numbers that only warn so far, too.")] = False,
     names: Annotated[bool, typer.Option("--names", help="List the apps, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout (with --names or a file).")] = False,
 ) -> None:
@@ -36,11 +40,13 @@ def export(
 
       hushcall export --to yacb --out yacb.csv
 
+      hushcall export --to fritzbox --limit 1000 --out fritzbox.xml
+
       hushcall export --to asterisk --list blocklist.jsonl --out blacklist.txt
 
       curl -s https://example.org/v1/lists/current/blocklist.jsonl | hushcall export --to plain --list -
     """
-    from hushcall.formats.blocklists import WRITERS, writer_named
+    from hushcall.formats.blocklists import WRITERS, shortened, writer_named
     from hushcall.protocol.blocklist import Blocklist
 
     if names:
@@ -52,6 +58,9 @@ def export(
         raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
     writer = writer_named(to)
     blocklist = Blocklist.from_bytes(_synced(home) if source is None else _read(source))
+    if not warned:
+        blocklist = blocklist.to_block()
+    blocklist = shortened(blocklist, limit)
     data = writer.write(blocklist)
     if out == STANDARD:
         sys.stdout.buffer.write(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.scheme import Family
@@ -31,12 +32,20 @@ def chosen_profile(
         if profile is None and family is Family.HISTOGRAM:
             base = PROFILES["paper"]
         tau_of_its_own = base.tau if family is Family.OURS else TAU
-        base = replace(base, name=mechanism, reason="as given", mechanism=mechanism, tau=tau_of_its_own)
+        base = replace(
+            base, name=mechanism, reason="as given", mechanism=mechanism, tau=tau_of_its_own, **_able(mechanism)
+        )
     if list_size is not None and not base.scheme.counts_apart:
         able = ", ".join(row.name for row in SCHEMES.values() if row.counts_apart)
         raise InvalidParameter("list_size", f"go with one of {able}", base.mechanism)
     changes = {"epsilon": epsilon, "tau": tau, "level": level, "list_size": list_size}
     return replace(base, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _able(mechanism: str) -> dict[str, Any]:
+    """What a profile's mechanism can do and another one cannot is left out."""
+    scheme = scheme_named(mechanism)
+    return ({} if scheme.tolerates else {"tolerance": 0}) | ({} if scheme.pools else {"windows": (1,)})
 
 
 def budget_in_words(profile: Profile) -> str:

@@ -7,6 +7,10 @@ supports it with probability p, any other with probability q (the hash is pairwi
 
 and everything below (estimate, p-value, interval, threshold, power) is computed from that law itself, not from a
 normal approximation. No estimate is clipped or renormalised before the decision: that would amplify poisoning.
+
+Some phones lie. A fake supports its victim for sure, so a decision may set aside a *tolerance* f: a number is listed
+only if it would still be, with any f of its supporting reports taken away, C − f among n − f. f fakes then list nobody
+more often than noise does, whatever they do.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +35,8 @@ class HeavyHitter:
     """One number that many phones reported: how many (with an interval), and how likely this is noise.
 
     The interval covers the true count at its level whatever that is; *among listed numbers* those that barely passed
-    the threshold were helped by luck, so their estimates run high.
+    the threshold were helped by luck, so their estimates run high. The p-value is what is left of the evidence once
+    the rule's tolerance is set aside; ``length`` is over how many rounds the evidence was gathered.
     """
 
     item: int
@@ -38,6 +44,18 @@ class HeavyHitter:
     low: float
     high: float
     p_value: float
+    length: int = 1
+    implausible: bool = False
+    """Its 95 % interval is empty: not even all phones together would make so many reports. A sign of forgery."""
+
+    @property
+    def clamped(self) -> float:
+        """The estimate within its interval, which knows that no more phones report a number than take part."""
+        return min(max(self.estimate, self.low), self.high)
+
+
+IMPLAUSIBLE = 0.025
+"""Honest phones do it so seldom if *every* one of them holds the number, and next to never (below 0.003) if half do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,10 @@ class Support:
         spread = holders * p * (1 - p) + (self.reports - holders) * q * (1 - q)
         return spread / (p - q) ** 2
 
+    def without(self, some: int) -> Support:
+        """The law of what is left once so many reports are taken away."""
+        return Support(max(self.reports - some, 0), self.p, self.q)
+
     def p_value(self, count: int) -> float:
         """P(C ≥ count) for a number that nobody holds: an exact binomial tail."""
         return _binomial_tail(count, self.reports, self.q)
@@ -80,9 +102,10 @@ class Support:
         """All holder counts that a two-sided test at ``level`` would not reject (exact, by inversion)."""
         checks.probability("level", level)
         side = (1 - level) / 2
-        low = _first(lambda c: self.tail(count, c) > side, 0, self.reports)
+        # Where not even all phones explain the count, nothing is left but all of them.
+        low = min(_first(lambda c: self.tail(count, c) > side, 0, self.reports), self.reports)
         high = _first(lambda c: 1 - self.tail(count + 1, c) <= side, low, self.reports) - 1
-        return float(low), float(max(low, high))
+        return float(low), float(min(max(low, high), self.reports))
 
     def threshold(self, level: float, hypotheses: float) -> int:
         """The smallest C whose p-value, times all the hypotheses tested, is at most ``level`` (Bonferroni)."""
@@ -102,10 +125,15 @@ class Support:
         checks.probability("power", power)
         return _first(lambda c: self.power(c, threshold) >= power, 0, self.reports)
 
-    def hitter(self, item: int, count: int, level: float = 0.95) -> HeavyHitter:
-        """What we say about one number that ``count`` reports support."""
+    def implausible(self, count: int) -> bool:
+        """Whether not even all phones together would make so many supporting reports, if they were honest."""
+        return self.tail(count, self.reports) <= IMPLAUSIBLE
+
+    def hitter(self, item: int, count: int, level: float = 0.95, tolerance: int = 0) -> HeavyHitter:
+        """What we say about one number that ``count`` reports support, ``tolerance`` of which may be lies."""
         low, high = self.interval(count, level)
-        return HeavyHitter(item, float(self.estimate(count)), low, high, self.p_value(count))
+        evidence = self.without(tolerance).p_value(count - tolerance)
+        return HeavyHitter(item, float(self.estimate(count)), low, high, evidence, implausible=self.implausible(count))
 
 
 def _binomial_tail(count: int, trials: int, chance: float) -> float:
@@ -126,11 +154,26 @@ def above(hitters: Iterable[HeavyHitter], tau: float) -> list[HeavyHitter]:
     return sorted((h for h in hitters if h.estimate > tau), key=lambda h: (-h.estimate, h.item))
 
 
-def judge(law: Support, items: Sequence[int], counts: NDArray[np.int64], tau: float) -> list[HeavyHitter]:
-    """The candidates with f̂ > τ, largest first. Intervals take time, so only these get one."""
-    estimates = np.asarray(law.estimate(counts.astype(np.float64)))
+def judge(
+    law: Support, items: Sequence[int], counts: NDArray[np.int64], tau: float, tolerance: int = 0
+) -> list[HeavyHitter]:
+    """The candidates with f̂ > τ, tolerance set aside; largest first. Intervals take time, so only these get one."""
+    estimates = np.asarray(law.without(tolerance).estimate(counts.astype(np.float64) - tolerance))
     chosen = np.flatnonzero(estimates > tau).tolist()
-    return above((law.hitter(items[place], int(counts[place])) for place in chosen), tau)
+    return above((law.hitter(items[place], int(counts[place]), tolerance=tolerance) for place in chosen), tau)
+
+
+class Law(Protocol):
+    """What a rule asks of the law of a count, of one round or of several."""
+
+    def without(self, some: int) -> Law:
+        """The law of what is left once so many reports are taken away."""
+
+    def threshold(self, level: float, hypotheses: float) -> int:
+        """The smallest significant count."""
+
+    def needed(self, tau: float) -> int:
+        """The smallest count whose estimate can be above τ."""
 
 
 class Control(Enum):
@@ -147,15 +190,20 @@ _DEEPEST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What it takes to be listed: significant over all ``hypotheses`` (numbers × buckets), and more than τ reports."""
+    """What it takes to be listed: significant over all ``hypotheses`` (numbers × buckets), and more than τ reports.
+
+    Both must hold with any ``tolerance`` supporting reports taken away.
+    """
 
     tau: float = 0.0
     level: float = 1e-3
     hypotheses: int = 1
     control: Control = Control.FAMILY_WISE
+    tolerance: int = 0
 
     def __post_init__(self) -> None:
         checks.probability("level", self.level)
+        checks.whole("tolerance", self.tolerance, 0)
         checks.whole("hypotheses", self.hypotheses, 1)
         if not math.isfinite(self.tau):
             raise InvalidParameter("tau", "be a finite number", self.tau)
@@ -169,9 +217,10 @@ class Rule:
         deepest = _DEEPEST if self.control is Control.FALSE_DISCOVERY else 1
         return min(self.level, self.level * deepest / self.hypotheses)
 
-    def least(self, law: Support) -> int:
+    def least(self, law: Law) -> int:
         """The smallest C that is listed: significant among all hypotheses (family-wise), and estimated above τ."""
-        return max(law.threshold(self.level, self.hypotheses), law.needed(self.tau))
+        left = law.without(self.tolerance)
+        return self.tolerance + max(left.threshold(self.level, self.hypotheses), left.needed(self.tau))
 
     def select(self, p_values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which of the candidates are significant, given the p-values of *all* that pass :attr:`loosest`."""

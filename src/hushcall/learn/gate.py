@@ -13,14 +13,14 @@ POWER = 0.9
 """What "would be found" means, here and in every plan."""
 
 
-def more_than_tau(users: int, tau: int) -> bool:
-    """The paper's rule for histograms, and what the rivals are held to: more than τ phones report.
+def more_than_tau(users: int, tau: int, tolerance: int = 0) -> bool:
+    """The paper's rule for histograms, and what the rivals are held to: more than τ phones report, liars set aside.
 
     τ is where enough of a number's bits are shown at all (``occupancy``), so a smaller bucket spells out nothing.
     """
     checks.whole("users", users, 0)
     checks.whole("tau", tau, 0)
-    return users > tau
+    return users - tolerance > tau
 
 
 def all_of_them_found(law: Support, rule: Rule) -> bool:

@@ -116,9 +116,10 @@ class LocalHashingLearner:
         counts = support_counts(tally, items, self.mechanism.size)
         return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
 
-    def judge(self, tally: HashTally, items: Sequence[int], tau: float) -> list[HeavyHitter]:
-        """Which of the given candidates have f̂ > τ."""
-        return judge(self.law(tally.count), items, support_counts(tally, items, self.mechanism.size), tau)
+    def judge(self, tally: HashTally, items: Sequence[int], tau: float, tolerance: int = 0) -> list[HeavyHitter]:
+        """Which of the given candidates have f̂ > τ, with that many supporting reports taken away."""
+        counts = support_counts(tally, items, self.mechanism.size)
+        return judge(self.law(tally.count), items, counts, tau, tolerance)
 
     def find(self, tally: HashTally, tau: float) -> list[HeavyHitter]:
         """Every item of the domain with f̂ > τ."""

@@ -21,6 +21,7 @@ from hushcall.learn.theory import reconstruction_probability
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ONE
 from hushcall.profiles import Profile
+from hushcall.protocol.items import DIGITS
 from hushcall.report.original_histogram import ROW_BYTES, OriginalHistogram, row_hash
 
 
@@ -50,6 +51,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
     mechanism: OriginalHistogram
     domain: range
+    tolerance: int = 0
     list_size = 0  # hard decoding only
 
     @cached_property
@@ -103,15 +105,16 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
     def find(self, tally: OriginalTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The candidates whose estimate is above τ (or η·n, for the original's own threshold)."""
         items = self.candidates(tally)
-        return judge(self.law(tally.count), items, self.agreements(tally, items), tau)
+        return judge(self.law(tally.count), items, self.agreements(tally, items), tau, self.tolerance)
 
     def chance(self, users: int, tau: float) -> Callable[[int], float]:
         """Spelled out in one of T rounds, and counted above τ."""
         chosen, law = self.mechanism, self.law(users)
+        needed = self.tolerance + law.without(self.tolerance).needed(tau)
 
         def found(holders: int) -> float:
             once = reconstruction_probability(chosen.randomiser, users, holders, chosen.code, chosen.item_bits)
-            return (1 - (1 - once) ** chosen.rounds) * law.power(holders, law.needed(tau))
+            return (1 - (1 - once) ** chosen.rounds) * law.power(holders, needed)
 
         return found
 
@@ -122,15 +125,13 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> OriginalHistogramLearner:
     """The learner of a whole round; it has no gate."""
-    mechanism = OriginalHistogram(profile.epsilon, profile.repetitions, channels(profile, users), seed)
-    return OriginalHistogramLearner(mechanism, whole_numbers(plan))
+    mechanism = OriginalHistogram(
+        profile.epsilon, profile.repetitions, channels(profile, users), seed, item_bits=DIGITS.bits(plan)
+    )
+    return resume(profile, plan, mechanism, buckets)
 
 
 def resume(
@@ -140,7 +141,7 @@ def resume(
     buckets: int,
 ) -> OriginalHistogramLearner:
     """With the parameters that the phones were given."""
-    return OriginalHistogramLearner(mechanism, whole_numbers(plan))
+    return OriginalHistogramLearner(mechanism, whole_numbers(plan), profile.tolerance)
 
 
 def whole_numbers(plan: NumberingPlan) -> range:

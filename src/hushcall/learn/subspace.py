@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TypeAlias
+from functools import cached_property, partial
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,15 @@ from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.decision import HeavyHitter, Rule, Support
+from hushcall.learn.feed.report_arrays import ReportArrays
+from hushcall.learn.feed.shake256 import report_rows
 from hushcall.learn.gate import all_of_them_found
-from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, valid_suffixes
+from hushcall.learn.learner import InOnePart, Progress, Reported, Tally, bodies, matrix, quiet, refuse, valid_suffixes
 from hushcall.learn.local_hashing import read_values, same_maker
 from hushcall.learn.subspace_tuning import bits_for, law_of
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
+from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.subspace import Subspace
 
 DENSE_FROM = 1_000_000
@@ -89,6 +92,29 @@ class EveryNumberTested:
 
     mechanism: Subspace
     level: float
+    tolerance: int
+
+    @property
+    def spectrum(self) -> int | None:
+        """The bits of an item."""
+        return self.mechanism.item_bits
+
+    def fits_spectrum(self, tally: Tally) -> bool:
+        """Whether the reports are still there to be spread, and their sums stay below 2³¹."""
+        return isinstance(tally, SparseTally) and tally.count << self.mechanism.bits < 1 << 31
+
+    def least_sum(self, reports: int, tau: float) -> int:
+        """What a cell of the transformed spectrum, 2^b·C(x), has to reach."""
+        return self.rule(tau).least(self.law(reports)) << self.mechanism.bits
+
+    def confirm(self, tally: SparseTally, tau: float, items: Sequence[int]) -> list[HeavyHitter]:
+        """Those of the proposed numbers that are to be listed, counted again from the reports; largest first."""
+        if tally.count == 0:
+            return []
+        rule, law = self.rule(tau), self.law(tally.count)
+        counts, least = few_supports(tally, items).tolist(), rule.least(law)
+        hits = ((item, n) for item, n in zip(items, counts, strict=True) if n >= least)
+        return rule.decide(law.hitter(item, n, tolerance=self.tolerance) for item, n in hits)
 
     @property
     def hypotheses(self) -> int:
@@ -107,7 +133,7 @@ class EveryNumberTested:
 
     def rule(self, tau: float) -> Rule:
         """Family-wise over every number that is tested."""
-        return Rule(tau, self.level, self.hypotheses)
+        return Rule(tau, self.level, self.hypotheses, tolerance=self.tolerance)
 
     def law(self, reports: int) -> Support:
         """P and q of the support."""
@@ -116,6 +142,14 @@ class EveryNumberTested:
     def tally(self, reports: Iterable[Reported]) -> SparseTally:
         """Collect the reports."""
         return collect(self.mechanism, self.made_by, reports)
+
+    def tally_arrays(self, round_seed: bytes, reports: ReportArrays) -> SparseTally:
+        """Collect the reports of arrays: no object per report."""
+        values = read_values(bodies(self.mechanism, reports.bodies))
+        for place in np.flatnonzero(values >= self.mechanism.size)[:1]:
+            refuse(self.mechanism, [reports.bodies[place].tobytes()], np.ones(1, np.bool_))
+        rows = report_rows(reports.seeds(round_seed), self.mechanism.bits, self.mechanism.item_bits)
+        return SparseTally(self.made_by, rows, values)
 
     def chance(self, users: int, tau: float) -> Callable[[int], float]:
         """The exact chance that enough reports support a number."""
@@ -137,6 +171,7 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
     domain: range
     level: float = 1e-3
     buckets: int = 1
+    tolerance: int = 0
     areas = 1
 
     def __post_init__(self) -> None:
@@ -183,11 +218,7 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
 
     def estimate(self, tally: AnyTally, items: Sequence[int]) -> NDArray[np.float64]:
         """f̂ = (C − n/g)/(p − 1/g)."""
-        if isinstance(tally, SparseTally):
-            counts = few_supports(tally, items)
-        else:
-            counts = self.support(tally)[np.asarray(items, dtype=np.int64)].astype(np.int64)
-        return np.asarray(self.law(tally.count).estimate(counts.astype(np.float64)))
+        return np.asarray(self.law(tally.count).estimate(self.supports(tally, items).astype(np.float64)))
 
     def find(self, tally: AnyTally, tau: float = 0.0, progress: Progress = quiet) -> list[HeavyHitter]:
         """Every number of the domain that is significant and above τ, largest first."""
@@ -196,7 +227,18 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
         rule, law = self.rule(tau), self.law(tally.count)
         counts = self.support(tally)
         items = walsh.at_least(counts, rule.least(law), self.domain.start, self.domain.stop)
-        return rule.decide(law.hitter(int(item), int(counts[item])) for item in items)
+        return rule.decide(law.hitter(int(item), int(counts[item]), tolerance=self.tolerance) for item in items)
+
+    def in_area(self, tally: AnyTally, area: int) -> AnyTally:
+        """The tally itself: a bucket is one area code."""
+        checks.whole("area", area, 0, 0)
+        return tally
+
+    def supports(self, tally: AnyTally, items: Sequence[int]) -> NDArray[np.int64]:
+        """C(x) of a few given numbers."""
+        if isinstance(tally, SparseTally):
+            return few_supports(tally, items)
+        return self.support(tally)[np.asarray(items, dtype=np.int64)].astype(np.int64)
 
     def candidates(self, tally: AnyTally, p_value: float) -> list[HeavyHitter]:
         """Every number whose p-value is at most that: what a decision over many buckets starts from."""
@@ -206,23 +248,33 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
         return [law.hitter(int(item), int(counts[item])) for item in items]
 
 
-def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
-) -> SubspaceLearner | None:
-    """With the b that finds the smallest numbers; None where not even a number that all phones hold would be found."""
-    domain = valid_suffixes(plan)
-    bits = bits_for(users, profile.epsilon, len(domain) * buckets, profile.level, profile.tau)
-    learner = SubspaceLearner(Subspace(profile.epsilon, bits), domain, profile.level, buckets)
-    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
+def open_bucket(profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int) -> SubspaceLearner | None:
+    """With the b that finds the smallest numbers; None where not even a number that all phones hold would be found.
+
+    Both are asked of the longest window: it is what finds the smallest numbers, and what a small bucket is run for.
+    """
+    learner = partial(_learner, profile, plan, buckets=buckets)
+    hypotheses, most = len(valid_suffixes(plan)) * buckets, users * max(profile.windows)
+    return settled(profile, most, hypotheses, lambda bits: learner(Subspace(profile.epsilon, bits, plan.suffix_bits)))
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: Subspace, buckets: int) -> SubspaceLearner:
     """With the b that the phones were given."""
-    return SubspaceLearner(mechanism, valid_suffixes(plan), profile.level, buckets)
+    return _learner(profile, plan, mechanism, buckets)
+
+
+def _learner(profile: Profile, plan: NumberingPlan, mechanism: Subspace, buckets: int) -> SubspaceLearner:
+    return SubspaceLearner(mechanism, valid_suffixes(plan), profile.share, buckets, profile.tolerance)
+
+
+L = TypeVar("L", bound=EveryNumberTested)
+
+
+def settled(profile: Profile, users: int, hypotheses: int, made: Callable[[int], L]) -> L | None:
+    """The learner with the best b for so many reports in all, if it passes the gate."""
+    bits = bits_for(users, profile.epsilon, hypotheses, profile.share, profile.tau, profile.tolerance)
+    learner = made(bits)
+    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
 
 
 def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) -> SparseTally:
@@ -231,10 +283,10 @@ def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) ->
     plain = [report for _, report in pairs]
     values = read_values(matrix(mechanism, plain))
     refuse(mechanism, plain, values >= mechanism.size)
-    rows = np.array([mechanism.rows(public) for public, _ in pairs], dtype=np.uint64).reshape(
-        len(pairs), mechanism.bits
-    )
-    return SparseTally(made_by, rows, values)
+    for public, _ in pairs:
+        checks.length("public", public, SEED_BYTES)
+    seeds = np.frombuffer(b"".join(public for public, _ in pairs), np.uint8).reshape(len(pairs), SEED_BYTES)
+    return SparseTally(made_by, report_rows(seeds, mechanism.bits, mechanism.item_bits), values)
 
 
 def sparse(made_by: bytes, arrays: Mapping[str, NDArray[np.generic]]) -> SparseTally:

@@ -23,15 +23,23 @@ def law_of(mechanism: Subspace, reports: int) -> Support:
 
 
 def detectable(
-    users: int, epsilon: float, bits: int, hypotheses: int, level: float = 1e-3, power: float = POWER
+    users: int,
+    epsilon: float,
+    bits: int,
+    hypotheses: int,
+    level: float = 1e-3,
+    power: float = POWER,
+    tolerance: int = 0,
 ) -> int:
     """The smallest number of holders found with that power; users + 1 if even all of them would not do."""
     law = law_of(Subspace(epsilon, bits), users)
-    return law.detectable(law.threshold(level, hypotheses), power)
+    return law.detectable(tolerance + law.without(tolerance).threshold(level, hypotheses), power)
 
 
 @lru_cache(maxsize=4096)
-def best_bits(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, power: float = POWER) -> int:
+def best_bits(
+    users: int, epsilon: float, hypotheses: int, level: float = 1e-3, power: float = POWER, tolerance: int = 0
+) -> int:
     """The b with the smallest detectable count; among equals the smallest, since it is the cheapest to send.
 
     The count falls and then rises with b, so a walk downhill from log₂(e^ε) ends at the best. Exact tails throughout.
@@ -40,7 +48,7 @@ def best_bits(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, 
     checks.positive("epsilon", epsilon)
 
     def count(bits: int) -> int:
-        return detectable(users, epsilon, bits, hypotheses, level, power)
+        return detectable(users, epsilon, bits, hypotheses, level, power, tolerance)
 
     best = min(max(math.ceil(epsilon / math.log(2)), 1), MOST_BITS)
     least = count(best)
@@ -58,14 +66,18 @@ def best_bits(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, 
 
 
 @lru_cache(maxsize=4096)
-def bits_for_threshold(users: int, epsilon: float, hypotheses: int, level: float, tau: int) -> int:
+def bits_for_threshold(users: int, epsilon: float, hypotheses: int, level: float, tau: int, tolerance: int = 0) -> int:
     """The b for a round that lists numbers above τ.
 
     Where every number above τ is significant anyway, what decides is how well f̂ tells which side of τ a number is on:
     then the b with the least variance at τ, among those that still detect τ. Elsewhere :func:`best_bits`.
     """
-    best = best_bits(users, epsilon, hypotheses, level)
-    if tau >= users or detectable(users, epsilon, best, hypotheses, level) > tau:
+    best = best_bits(users, epsilon, hypotheses, level, tolerance=tolerance)
+
+    def finds(bits: int) -> bool:
+        return detectable(users, epsilon, bits, hypotheses, level, tolerance=tolerance) <= tau
+
+    if tau >= users or not finds(best):
         return best
 
     def variance(bits: int) -> float:
@@ -73,21 +85,17 @@ def bits_for_threshold(users: int, epsilon: float, hypotheses: int, level: float
 
     for step in (1, -1):
         bits = best + step
-        while (
-            1 <= bits <= MOST_BITS
-            and variance(bits) < variance(best)
-            and detectable(users, epsilon, bits, hypotheses, level) <= tau
-        ):
+        while 1 <= bits <= MOST_BITS and variance(bits) < variance(best) and finds(bits):
             best, bits = bits, bits + step
     return best
 
 
-def bits_for(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, tau: int = 0) -> int:
+def bits_for(users: int, epsilon: float, hypotheses: int, level: float = 1e-3, tau: int = 0, tolerance: int = 0) -> int:
     """The b for the next size up of a table with steps of 10 %: what rounds use, and what is cached.
 
     b hardly changes over 10 % of users, and a round of 400 buckets then needs a few dozen calculations, not 400.
     """
-    return bits_for_threshold(_table_size(users), epsilon, hypotheses, level, tau)
+    return bits_for_threshold(_table_size(users), epsilon, hypotheses, level, tau, tolerance)
 
 
 def _table_size(users: int) -> int:

@@ -52,6 +52,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
     mechanism: SuccinctHistogram
     domain: range
     list_size: int = 0  # L: candidates kept per channel; 0 is the paper's hard decoder
+    tolerance: int = 0
 
     @cached_property
     def made_by(self) -> bytes:
@@ -97,11 +98,11 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
 
     def find(self, tally: HistogramTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """The candidates whose OLH estimate is above τ (the paper uses τ, since η is far below it)."""
-        return self.oracle.judge(tally.oracle, self.candidates(tally), tau)
+        return self.oracle.judge(tally.oracle, self.candidates(tally), tau, self.tolerance)
 
     def chance(self, users: int, tau: float) -> Callable[[int], float]:
         """Spelled out in one of T rounds, and counted above τ."""
-        return lambda holders: theory.found_probability(self.mechanism, users, holders, tau)
+        return lambda holders: theory.found_probability(self.mechanism, users, holders, tau, self.tolerance)
 
     @property
     def setting(self) -> str:
@@ -110,14 +111,10 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> SuccinctHistogramLearner | None:
     """With K from the size of the bucket, and the tuned odds too; None where no more than τ phones report."""
-    if not more_than_tau(users, profile.tau):
+    if not more_than_tau(users, profile.tau, profile.tolerance):
         return None
     kind, tau = profile.mechanism.removeprefix("sh-"), max(profile.tau, 1)
     mechanism = SuccinctHistogram.with_budget(
@@ -129,8 +126,9 @@ def open_bucket(
         seed=seed,
         accounting=profile.accounting,
         keep=theory.best_keep(profile.epsilon_hh / profile.repetitions, users, tau) if kind == "tuned" else None,
+        item_bits=plan.suffix_bits,
     )
-    return SuccinctHistogramLearner(mechanism, valid_suffixes(plan), profile.list_size)
+    return resume(profile, plan, mechanism, buckets)
 
 
 def resume(
@@ -140,7 +138,7 @@ def resume(
     buckets: int,
 ) -> SuccinctHistogramLearner:
     """With the parameters that the phones were given."""
-    return SuccinctHistogramLearner(mechanism, valid_suffixes(plan), profile.list_size)
+    return SuccinctHistogramLearner(mechanism, valid_suffixes(plan), profile.list_size, profile.tolerance)
 
 
 def channels(profile: Profile, users: int) -> int:

@@ -102,9 +102,9 @@ def reconstruction_probability(
     return min(all_right + one_wrong, 1.0)
 
 
-def found_probability(mechanism: SuccinctHistogram, users: int, holders: int, tau: float) -> float:
+def found_probability(mechanism: SuccinctHistogram, users: int, holders: int, tau: float, tolerance: int = 0) -> float:
     """The chance that the paper's protocol lists a number: spelled out in one of T rounds, and f̂ above τ."""
     once = reconstruction_probability(mechanism.randomiser, users, holders, mechanism.code, mechanism.item_bits)
     spelled = 1 - (1 - once) ** mechanism.rounds
     law = law_of(mechanism.oracle, users)
-    return spelled * law.power(holders, law.needed(tau))
+    return spelled * law.power(holders, tolerance + law.without(tolerance).needed(tau))

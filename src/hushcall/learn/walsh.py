@@ -50,18 +50,22 @@ def transform(array: Ints) -> None:
     _transform(array)
 
 
-def accumulate(spectrum: Ints, rows: Words, values: Words) -> None:
-    """Add (-1)^parity(u & y) at uᵀA for every report and every u in {0,1}^b.
+def accumulate(spectrum: Ints, rows: Words, values: Words, scale: int | None = None) -> None:
+    """Add 2^(scale-b) (-1)^parity(u & y) at uᵀA for every report and every u in {0,1}^b; scale is b unless given.
 
-    After `transform`, a spectrum that started at zero holds 2^b C(x). Fill one spectrum from several calls
-    only as long as all its reports together keep n 2^b below 2^31.
+    After `transform`, a spectrum that started at zero holds 2^scale C(x): reports with different b share one
+    spectrum. Fill one from several calls only as long as all its reports together keep n 2^scale below 2^31.
     """
     bits = _bits("spectrum", spectrum)
     n, b = _reports(rows, values, bits)
-    if n << b >= 1 << 31:
-        raise InvalidParameter("n * 2**b", "stay below 2**31", n << b)
+    scale = b if scale is None else scale
+    if scale < b:
+        raise InvalidParameter("scale", f"be at least b, {b}", scale)
+    if n << scale >= 1 << 31:
+        raise InvalidParameter("n * 2**b", "stay below 2**31", n << scale)
     for words in _equations(rows, values):
-        _spread(spectrum, *_row_spaces(words, bits))
+        origins, bases, dimensions, weights = _row_spaces(words, bits)
+        _spread(spectrum, origins, bases, dimensions, weights << (scale - b))
 
 
 def count_members(counts: Ints, rows: Words, values: Words) -> None:

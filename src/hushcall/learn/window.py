@@ -1,97 +1,240 @@
-"""The server, over several days: their tallies come in, numbers that stay under every daily threshold leave.
+"""The server, over several rounds: a bucket's sealed tallies come in, what a day, two, four or a week show leaves.
 
-One decision on the sum of the days' support counts, C = Σ_d C_d. A number that nobody holds has C ~ Σ_d Binomial(n_d,
-2^−b_d), whose tail is computed exactly by convolution; days with different b are no obstacle. The plain sum is close to
-the best weighting: a supporting report is p/q ≈ e^ε times likelier from a holder on every day, whatever b was. Days
-with equal parameters are merged first, so a week costs one transform per distinct b.
+:func:`scan` is what a server calls for each bucket (and part of it) at every publication::
+
+    rounds = [Sealed(round_id, mechanism, sealed_bytes), …]        # of one bucket; any order, gaps allowed
+    scan(profile, plan, rounds, newest=round_id, buckets=how_many_buckets) -> [HeavyHitter, …]
+
+``profile.windows`` are the lengths, in rounds: the window of length L holds the rounds newest − L + 1 … newest that are
+there. A round in which the bucket was skipped, or that was discarded, is simply not given. Each length is one decision
+at ``profile.share`` of the error level (``pooled``), with ``profile.tolerance`` lies per window; a number is returned
+once, with the shortest length that finds it (``hitter.length``), with that window's estimate, interval and p-value.
+``windows = (1,)`` is the daily decision. :func:`keep_for` says how many rounds of sealed tallies a server must keep.
+Whole-number rounds are scanned in ``parts`` (``profile.scheme.parts``), as they are decoded. Pure: the same bytes in
+any order give the same findings.
+
+Cost: rounds are added up from the newest to the oldest, each once; every length then takes a transform of a copy. One
+spectrum holds rounds of every b, because each is scaled to the largest; where all subspaces are small they are listed
+instead, and nothing is transformed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from hushcall.errors import InvalidParameter
 from hushcall.learn import walsh
-from hushcall.learn.decision import HeavyHitter, Rule, Support
-from hushcall.learn.subspace import SparseTally, SubspaceLearner
-
-Day = tuple[SubspaceLearner, SparseTally]
+from hushcall.learn.bucket_setup import learner_of
+from hushcall.learn.decision import HeavyHitter, Rule
+from hushcall.learn.learner import Progress, quiet
+from hushcall.learn.pooled import PooledSupport, Span
+from hushcall.learn.subspace import SparseTally
+from hushcall.learn.whole_number import part_of, updates_are_shared
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
+from hushcall.numbers import NumberingPlan
+from hushcall.profiles import Profile
+from hushcall.report.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
-class PooledSupport:
-    """The law of the sum of several days' counts."""
+class Sealed:
+    """One round of a bucket, as a server keeps it: what its phones were given, and the bytes of the tally."""
 
-    parts: tuple[Support, ...]
-
-    @cached_property
-    def _null(self) -> tuple[int, NDArray[np.float64]]:
-        """(first count, P(C ≥ first), P(C ≥ first + 1), …) of a number that nobody holds."""
-        start, mass = 0, np.ones(1)
-        for part in self.parts:
-            mean = part.reports * part.q
-            reach = 16 * math.sqrt(mean * (1 - part.q)) + 80  # beyond it lies less than 10⁻⁴⁰
-            low, high = max(int(mean - reach), 0), min(int(mean + reach), part.reports)
-            here = np.asarray(stats.binom.pmf(np.arange(low, high + 1), part.reports, part.q))
-            # Direct, not by Fourier: every term is positive, so even a tail of 10⁻³⁰ keeps its digits.
-            start, mass = start + low, np.convolve(mass, here)
-        return start, np.cumsum(mass[::-1])[::-1]
-
-    def p_value(self, count: int) -> float:
-        """P(C ≥ count) for a number that nobody holds, exactly."""
-        start, tails = self._null
-        return float(min(tails[count - start], 1.0)) if start <= count < start + len(tails) else float(count < start)
-
-    def threshold(self, level: float, hypotheses: float) -> int:
-        """The smallest C whose p-value, times all the hypotheses tested, is at most ``level``."""
-        start, tails = self._null
-        return start + int(np.count_nonzero(tails > level / hypotheses))
+    round: int
+    mechanism: Mechanism
+    data: bytes = field(repr=False)
 
 
-def merge_days(days: Iterable[Day]) -> list[Day]:
-    """Days with equal parameters, added up."""
-    groups: dict[bytes, list[Day]] = {}
-    for learner, tally in days:
-        groups.setdefault(learner.made_by, []).append((learner, tally))
-    return [(group[0][0], reduce(SparseTally.merge, (tally for _, tally in group))) for group in groups.values()]
+@dataclass(frozen=True)
+class Past:
+    """One round of a bucket, read back. ``age`` is 0 for the newest."""
+
+    age: int
+    learner: Any
+    tally: Any
 
 
-def find_in_window(days: Sequence[Day], tau: float = 0.0, level: float = 1e-3, buckets: int = 1) -> list[HeavyHitter]:
-    """Every number whose reports over all the days are significant, and more than τ in all; largest first.
+def keep_for(profile: Profile) -> int:
+    """How many rounds of sealed tallies, the newest included, the next decisions may look at."""
+    return max(profile.windows)
 
-    The interval is at 95 %: exact where all days share their parameters, from the normal law of the sum of estimates
-    otherwise.
+
+def scan(
+    profile: Profile,
+    plan: NumberingPlan,
+    rounds: Iterable[Sealed],
+    newest: int,
+    buckets: int = 1,
+    part: int = 0,
+    parts: int = 1,
+    progress: Progress = quiet,
+) -> list[HeavyHitter]:
+    """Everything that the bucket's rounds show, largest first. ``buckets`` are decided together at one level."""
+    given = sorted(rounds, key=lambda one: -one.round)
+    if any(one.round > newest for one in given) or len({one.round for one in given}) < len(given):
+        raise InvalidParameter("rounds", f"be different ones up to {newest}", [one.round for one in given])
+    given = [one for one in given if newest - one.round < keep_for(profile)]
+    if not profile.scheme.pools:
+        return [hitter for one in given for hitter in _alone(profile, plan, one, buckets, part, parts)]
+    past = []
+    for one in given:
+        learner = learner_of(profile, plan, one.mechanism, buckets)
+        past.append(Past(newest - one.round, learner, learner.from_bytes(one.data)))
+    return find_in_windows(past, profile.windows, profile.tau, part, parts, progress)
+
+
+def _alone(
+    profile: Profile, plan: NumberingPlan, one: Sealed, buckets: int, part: int, parts: int
+) -> list[HeavyHitter]:
+    """The daily decision of a mechanism whose rounds do not add up."""
+    learner = learner_of(profile, plan, one.mechanism, buckets)
+    return learner.find_part(learner.from_bytes(one.data), profile.tau, part, parts)
+
+
+def find_in_windows(
+    past: Sequence[Past],
+    windows: Sequence[int] = (1,),
+    tau: float = 0.0,
+    part: int = 0,
+    parts: int = 1,
+    progress: Progress = quiet,
+) -> list[HeavyHitter]:
+    """Every number that some window finds, once, with the shortest that does; largest first.
+
+    The learners bring level (of one window), hypotheses and tolerance.
     """
-    merged = [(learner, tally) for learner, tally in merge_days(days) if tally.count]
-    if not merged:
+    held = sorted((one for one in past if one.tally.count), key=lambda one: one.age)
+    if not held:
         return []
-    domains = {(learner.domain, learner.mechanism.item_bits) for learner, _ in merged}
-    if len(domains) > 1:
-        raise InvalidParameter("days", "share one domain", f"{len(domains)} domains")
-    domain, _ = domains.pop()
-    rule = Rule(tau, level, len(domain) * buckets)
-    law = PooledSupport(tuple(learner.law(tally.count) for learner, tally in merged))
-    counts = merged[0][0].support(merged[0][1])
-    for learner, tally in merged[1:]:
-        counts += learner.support(tally)
-    items = walsh.at_least(counts, law.threshold(level, rule.hypotheses), domain.start, domain.stop)
-    return rule.decide(_hitter(int(item), int(counts[item]), law, merged) for item in items)
+    first = held[0].learner
+    if len({(one.learner.domain, one.learner.areas, one.learner.mechanism.item_bits) for one in held}) > 1:
+        raise InvalidParameter("rounds", "share one domain", "several")
+    laws = [(one.age, one.learner.law(one.tally.count)) for one in held]
+    chosen = spans(laws, windows, first.rule(tau))
+    found: dict[int, HeavyHitter] = {}
+    todo = part_of(first.areas, part, parts)
+    one_round = len(held) == 1 and updates_are_shared(held[0].tally.count, first.mechanism.bits, len(todo))
+    for done, some in enumerate(_shared(held[0], chosen[0], todo) if one_round else _piled(held, chosen, todo), 1):
+        for hitter in some:
+            found.setdefault(hitter.item, hitter)
+        progress(done, len(todo))
+    return sorted(found.values(), key=lambda hitter: (-hitter.estimate, hitter.item))
 
 
-def _hitter(item: int, count: int, law: PooledSupport, merged: list[Day]) -> HeavyHitter:
-    if len(merged) == 1:
-        return law.parts[0].hitter(item, count)
-    parts = [
-        (part, float(learner.estimate(tally, [item])[0]))
-        for part, (learner, tally) in zip(law.parts, merged, strict=True)
-    ]
-    estimate = sum(each for _, each in parts)
-    spread = 1.96 * math.sqrt(sum(part.variance(min(max(each, 0.0), part.reports)) for part, each in parts))
-    return HeavyHitter(item, estimate, max(estimate - spread, 0.0), estimate + spread, law.p_value(count))
+def _piled(held: Sequence[Past], chosen: Sequence[Span], todo: range) -> Iterator[list[HeavyHitter]]:
+    """One area code after the other, its rounds added up in one pile."""
+    bits = min(held[0].learner.mechanism.item_bits, SUFFIX_BITS)
+    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
+    for area in todo:
+        pile.empty()
+        yield list(_in_area(held, chosen, pile, area))
+
+
+def _shared(one: Past, span: Span, todo: range) -> Iterator[list[HeavyHitter]]:
+    """One large round of whole numbers: its updates are shared between area codes."""
+    domain = one.learner.domain
+    for area, counts, shift in one.learner.spectra(one.tally, todo):
+        places = walsh.at_least(counts, span.least << shift, domain.start, domain.stop).tolist()
+        verdicts = (span.verdict(area << SUFFIX_BITS | place, [int(counts[place]) >> shift]) for place in places)
+        yield [hitter for hitter in verdicts if hitter]
+
+
+def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -> list[Span]:
+    """The decisions to make, shortest first, for (age, law) of each round; a window that adds no round is left out."""
+    out, seen = [], 0
+    for length in windows:
+        inside = [law for age, law in laws if age < length]
+        if len(inside) > seen:
+            seen = len(inside)
+            out.append(Span(length, PooledSupport.of(inside), rule))
+    return out
+
+
+def _in_area(held: Sequence[Past], chosen: Sequence[Span], pile: Pile, area: int) -> Iterator[HeavyHitter]:
+    """The findings of every window in one area code, the shortest window first."""
+    local = [one.learner.in_area(one.tally, area) for one in held]
+    added, domain = 0, held[0].learner.domain
+    for span in chosen:
+        while added < len(held) and held[added].age < span.length:
+            pile.add(held[added].learner, local[added])
+            added += 1
+        places, counts = pile.at_least(span.least, domain)
+        apart = _by_part(held[:added], local, span, places) or [counts]
+        for row, place in enumerate(places):
+            if hitter := span.verdict(area << SUFFIX_BITS | place, [int(column[row]) for column in apart]):
+                yield hitter
+
+
+def _by_part(inside: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]) -> list[Sequence[int]]:
+    """The counts of a few numbers for each part of the law; nothing where it has only one, whose count is known."""
+    if len(span.law.parts) == 1 or not places:
+        return []
+    out = [np.zeros(len(places), dtype=np.int64) for _ in span.law.parts]
+    for one, tally in zip(inside, local, strict=False):
+        law = one.learner.law(one.tally.count)
+        which = next(i for i, part in enumerate(span.law.parts) if (part.p, part.q) == (law.p, law.q))
+        out[which] += one.learner.supports(tally, places)
+    return [column.tolist() for column in out]
+
+
+class Pile:
+    """C(x) of all x, growing round by round. Made once for a scan, and emptied for each area code."""
+
+    def __init__(self, bits: int, rounds: Sequence[tuple[int, int]], looks: int) -> None:
+        """``rounds`` are (reports, b) of all that will be added, ``looks`` how often the counts will be asked for."""
+        self.bits, self.looks, self.looked = bits, looks, 0
+        some = [(n, b) for n, b in rounds if 2 * b <= bits]
+        listing = sum(n << max(bits - b, 0) for n, b in some)
+        summing = sum(n << b for n, b in some) + looks * (3 << bits)  # a transform costs three updates a cell
+        scale = max((b for _, b in some), default=0)
+        fits = sum(n for n, _ in some) << scale < 1 << 31
+        self.scale = scale if fits and summing < listing else 0
+        self.spectrum = self.scratch = self.listed = np.zeros(0, np.int32)
+
+    def empty(self) -> None:
+        """Start again, in the memory that is there."""
+        self.looked = 0
+        for array in (self.spectrum, self.listed):
+            array.fill(0)
+
+    def add(self, learner: Any, tally: Any) -> None:
+        """One more round."""
+        if not isinstance(tally, SparseTally):
+            self.listed = self._room(self.listed)
+            self.listed += learner.support(tally)
+        elif self.scale and 2 * learner.mechanism.bits <= self.bits:
+            self.spectrum = self._room(self.spectrum)
+            walsh.accumulate(self.spectrum, tally.rows.astype(np.uint32), tally.values, self.scale)
+        else:
+            self.listed = self._room(self.listed)
+            walsh.count_members(self.listed, tally.rows.astype(np.uint32), tally.values)
+
+    def _room(self, array: NDArray[np.int32]) -> NDArray[np.int32]:
+        return array if array.size else np.zeros(1 << self.bits, np.int32)
+
+    def at_least(self, threshold: int, domain: range) -> tuple[list[int], list[int]]:
+        """(x, C(x)) of all x of the domain with so much support among what was added so far."""
+        self.looked += 1
+        counts, scale = self.listed, 0
+        if self.spectrum.size:
+            counts, scale = self._transformed(), self.scale
+            if self.listed.size:
+                counts += self.listed << scale
+        # Counts stay scaled: one comparison with a scaled threshold is cheaper than dividing 2²⁴ of them.
+        places = walsh.at_least(counts, threshold << scale, domain.start, domain.stop)
+        return places.tolist(), (counts[places] >> scale).tolist()
+
+    def _transformed(self) -> NDArray[np.int32]:
+        """2^scale·C of the spectrum, which is used up by the last look: the others take a copy."""
+        if self.looked >= self.looks:
+            counts = self.spectrum
+        else:
+            counts = self.scratch = self._room(self.scratch)
+            np.copyto(counts, self.spectrum)
+        walsh.transform(counts)
+        return counts

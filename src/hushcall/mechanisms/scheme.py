@@ -53,6 +53,8 @@ class Scheme:
     """Whether a part of the budget (``epsilon_olh``) goes into counting what was found."""
     needs_candidates: bool = False
     """Whether it must be given the numbers to choose among: it can be planned with, and not run."""
+    pools: bool = False
+    """Whether the tallies of several rounds add up, so that windows of them can be decided together."""
     one_value: bool = False
     """Whether a report is one randomised value, so that its odds for any number can be shown exactly."""
 
@@ -60,6 +62,11 @@ class Scheme:
     def wire_name(self) -> str:
         """As parameters on their way to a phone call it."""
         return self.wire or self.name
+
+    @property
+    def tolerates(self) -> bool:
+        """Whether its decision can set some reports aside: the rivals decide as their papers do."""
+        return self.family is not Family.RIVAL
 
     @property
     def bucketed(self) -> bool:

@@ -40,6 +40,7 @@ SCHEMES: dict[str, Scheme] = {
             SUFFIX,
             Family.OURS,
             examples.of_subspace,
+            pools=True,
             one_value=True,
         ),
         Scheme(
@@ -50,6 +51,7 @@ SCHEMES: dict[str, Scheme] = {
             Family.OURS,
             examples.of_whole_number,
             parts=16,
+            pools=True,
             one_value=True,
         ),
         _histogram("basic", names.SH_BASIC),

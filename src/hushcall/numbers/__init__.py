@@ -2,6 +2,6 @@
 
 from hushcall.numbers.nanp import NANP
 from hushcall.numbers.plan import Number, NumberingPlan
-from hushcall.numbers.plans import PLANS, plan_named
+from hushcall.numbers.plans import PLANS, SHIPPED, plan_named
 
-__all__ = ["NANP", "PLANS", "Number", "NumberingPlan", "plan_named"]
+__all__ = ["NANP", "PLANS", "SHIPPED", "Number", "NumberingPlan", "plan_named"]

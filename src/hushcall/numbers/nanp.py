@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from hushcall.numbers.nanp_callers import COMPLAINTS
 from hushcall.numbers.plan import NumberingPlan
 
 # The area codes of country code 1 that phonenumberslite 9.0 takes for valid, by first digit: geographic,
@@ -52,5 +53,6 @@ NANP = NumberingPlan(
     area_codes=tuple(100 * first + int(rest) for first, row in _NANP_AREAS.items() for rest in row.split()),
     suffix_digits=7,
     first_suffix=2_000_000,
+    complaints=COMPLAINTS,
 )
 """North America: 469 area codes; exchanges start with 2 to 9, so suffixes run from 2 000 000 to 9 999 999."""

@@ -1,21 +1,49 @@
 """Every plan that this release knows, by name: settings, rounds and lists name one, and here it becomes a value.
 
->>> plan_named("nanp-2026").country_code
-1
+North America's is written down (:mod:`~hushcall.numbers.nanp`); the others were drawn from phonenumberslite's metadata
+(:mod:`~hushcall.numbers.generate`) and lie beside this file. A region's two letters do for a name. Nothing is read
+until it is asked for.
+
+>>> plan_named("nanp-2026").country_code, plan_named("DE").country_code
+(1, 49)
 """
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
+
 from hushcall.errors import InvalidParameter
 from hushcall.numbers.nanp import NANP
 from hushcall.numbers.plan import NumberingPlan
+from hushcall.numbers.plan_files import read_plan
 
-PLANS = {plan.name: plan for plan in (NANP,)}
+SHIPPED = {
+    "NANP": NANP.name,
+    "DE": "de-f9328cd872b6",
+    "FR": "fr-cff646aa737b",
+    "GB": "gb-3b82e4d7d19d",
+    "IT": "it-42a6ffaf204e",
+    "ES": "es-0cc365e5a5e4",
+    "AT": "at-72e92037a27b",
+    "CH": "ch-07f3b0b2c86a",
+    "BR": "br-c9abec834b28",
+    "IN": "in-0d6e0e063610",
+}
+"""Region → the name of its plan. A new plan of a region has a new name; the old ones stay for lists that name them."""
+PLANS = tuple(SHIPPED.values())
 
 
 def plan_named(name: str) -> NumberingPlan:
-    """The plan of that name, or an error that lists the names there are."""
-    try:
-        return PLANS[name]
-    except KeyError:
-        raise InvalidParameter("plan", f"be one of {', '.join(PLANS)}", name) from None
+    """The plan of that name or region, or an error that lists the names there are."""
+    known = SHIPPED.get(name.upper(), name)
+    if known not in PLANS:
+        raise InvalidParameter("plan", f"be one of {', '.join(SHIPPED)} or {', '.join(PLANS)}", name)
+    return _loaded(known)
+
+
+@cache
+def _loaded(name: str) -> NumberingPlan:
+    if name == NANP.name:
+        return NANP
+    return read_plan((files("hushcall.numbers") / "data" / f"{name}.json").read_bytes())

@@ -11,9 +11,10 @@ from pathlib import Path
 from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable
 from hushcall.phone import setup
 from hushcall.phone.calls import candidates
+from hushcall.phone.home import device_key
 from hushcall.phone.home.store import SYNC_TROUBLE
 from hushcall.phone.phone import Phone
-from hushcall.phone.reporting import ledger, participation
+from hushcall.phone.reporting import ledger, participation, terms, witness
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.phone.screening.lookup import LoadedList
 from hushcall.protocol.blocklist import iso
@@ -55,7 +56,8 @@ def examine(phone: Phone) -> list[Finding]:
     info, server = _server(phone)
     findings = [server]
     if info is not None:
-        findings += [_clock(info, now), *_round(phone, info)]
+        findings += [_clock(info, now), _terms(phone, info), *_round(phone, info)]
+    findings += _copy(phone, now)
     return [*findings, _budget(phone, info, now), _calls(phone, info, now), _list(phone, now)]
 
 
@@ -79,6 +81,30 @@ def _clock(info: RoundInfo, now: int) -> Finding:
         return Finding("clock", True, "agrees with the server's.")
     words = f"this phone's clock is {abs(off) // 60} minutes {'ahead of' if off > 0 else 'behind'} the server's."
     return Finding("clock", False, words, "Set the clock (the ledger counts days by it), or tell the operator.")
+
+
+def _terms(phone: Phone, info: RoundInfo) -> Finding:
+    """Whether the server keeps to what the owner agreed to, and shows this phone what it shows everybody."""
+    limits = phone.limits
+    clear = "area codes in the clear" if limits.area_in_clear else "nothing in the clear"
+    words = (
+        f"agreed to {limits.mechanisms.replace(' ', ', ')} with ε up to {float(limits.report):g}, {clear}, one caller "
+        f"in one report in {limits.horizon} days, {limits.rounds_per_day} a day."
+    )
+    if why := witness.trouble(phone.store, phone.transport.url):
+        todo = "Ask others what they were shown, and the operator; hushcall phone init --trust-again takes part again."
+        return Finding("terms", False, f"this phone takes no part with its server: {why}.", todo)
+    why = terms.objection(limits, phone.plan, info)
+    return Finding("terms", not why, words, why)
+
+
+def _copy(phone: Phone, now: int) -> list[Finding]:
+    copied, horizon = device_key.look_for_copies(phone.store, now), phone.limits.horizon
+    if copied is None or now >= copied + horizon * DAY:
+        return []
+    until = iso(copied + horizon * DAY)
+    words = f"this phone's folder was copied or restored: until {until} it reports made-up callers only."
+    return [Finding("copy", True, words)]
 
 
 def _round(phone: Phone, info: RoundInfo) -> Iterator[Finding]:
@@ -105,9 +131,8 @@ def _budget(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
 
 def _calls(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     limits = phone.limits
-    window = max(limits.days, info.window) if info else limits.days
-    daily = limits.rounds_per_day == 1
-    waiting = len(candidates.buffered(phone.store, now, window, participation.next_seq(phone.store), daily=daily))
+    days = min(limits.days, info.window) if info else limits.days
+    waiting = candidates.waiting(phone.store, now, days, limits.horizon)
     contacts = len(candidates.contacts(phone.store))
     words = (
         f"{waiting or 'no'} unknown {'number' if waiting == 1 else 'numbers'} waiting; "

@@ -13,13 +13,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
+from hushcall.numbers import NANP, NumberingPlan, plan_named
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
 from hushcall.phone.home.store import FILE, Store
+from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
 from hushcall.phone.screening.screen import save_policy
+from hushcall.phone.visit import HOME_AREA
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 LONGEST_TOKEN = 200
@@ -49,16 +52,21 @@ def set_up(
     token: str = "",
     root: Path | None = None,
     root_sha256: str = "",
-    limits: Mapping[str, float | None] | None = None,
+    limits: Mapping[str, float | str | None] | None = None,
     policy: str | None = None,
     block_days: int | None = None,
+    home_area: int | None = None,
+    trust_again: bool = False,
+    plan: NumberingPlan = NANP,
     patience: float = PATIENCE,
 ) -> SetUp:
     """Enrol the phone of a folder, or change its settings.
 
     A phone enrols (or takes the operator's ``token``) when it has no server yet, changes it, or is given a new token.
     ``root`` is the operator's ``root.json``, ``root_sha256`` its digest: without either, the first root that the
-    server shows is believed. ``limits`` are changes to :class:`~hushcall.phone.reporting.ledger.Limits` by name.
+    server shows is believed. ``home_area`` is the owner's own area code, which never leaves the phone. ``trust_again``
+    takes part again with a server that showed this phone a round of its own. ``limits`` are changes to
+    :class:`~hushcall.phone.reporting.ledger.Limits` by name.
     """
     pinned, digest, given = _root(root), _digest(root_sha256), _token(token)
     if server is None and not is_set_up(folder):
@@ -68,12 +76,17 @@ def set_up(
         allowed = Limits.load(store).changed(limits or {})
         allowed.save(store)
         save_policy(store, policy, block_days)
+        if home_area is not None:
+            store.put(HOME_AREA, str(plan.number(home_area, plan.first_suffix).area))
+        if trust_again:
+            witness.forgive(store)
         before = store.get("server")
         url = wanted or checked_url(before)
         new = before != url or not store.get("token") or bool(given)
         if new:
-            enrolled = Enrolment(0, given) if given else HttpTransport(url).enrol(invite)
-            move_to(store, url, enrolled.token, enrolled.device, pinned, digest)
+            enrolled = Enrolment(0, given, _plan_at(url)) if given else HttpTransport(url).enrol(invite)
+            plan_named(enrolled.plan or NANP.name)  # one that this release does not know is refused before it is kept
+            move_to(store, url, enrolled.token, enrolled.device, pinned, digest, plan=enrolled.plan)
         else:
             pin(store, pinned, digest)
         drop_stale_list(store)  # where a change of servers was cut short
@@ -92,11 +105,24 @@ def opened(folder: Path) -> Store:
     return Store.open(folder)
 
 
+def plan_of(store: Store) -> NumberingPlan:
+    """The numbering plan that the phone learnt from its server when it enrolled. It refuses rounds of any other."""
+    return plan_named(store.get("plan") or NANP.name)
+
+
 def transport_of(store: Store) -> HttpTransport:
     """The way to the server that the phone is enrolled with."""
     if not store.get("server"):
         raise InvalidParameter("phone", "be enrolled first (hushcall phone init --server URL)", "no server yet")
     return HttpTransport(store.get("server"), store.get("token"))
+
+
+def _plan_at(url: str) -> str:
+    """The plan of a server that the operator enrolled us with; before its first round it is the usual one."""
+    try:
+        return HttpTransport(url).current_round().plan
+    except (Refused, Unreachable):
+        return ""
 
 
 def _root(path: Path | None) -> str:

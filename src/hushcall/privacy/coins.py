@@ -1,9 +1,10 @@
 """The phone's dice: exact sampling from random bytes that somebody else supplies.
 
 Nothing here draws randomness by itself. A *byte source* is a function from a count to that many bytes:
-:func:`os_entropy` on a phone, :func:`seeded` in a simulation. Every randomiser of hushcall reads one block of
-a fixed size, whatever its input, cuts it into 64-bit words and compares each word with integer thresholds.
-No floating point takes part, so the true ε is a rational function of those integers (``privacy.audit``).
+:func:`os_entropy` makes a phone's key, :func:`keyed` its draws from then on, :func:`seeded` those of a simulation.
+Every randomiser of hushcall reads one block of a fixed size, whatever its input, cuts it into 64-bit words and compares
+each word with integer thresholds. No floating point takes part, so the true ε is a rational function of those integers
+(``audit.enumeration``).
 
 >>> coins = seeded(b"example")
 >>> [uniform(word, 6) + 1 for word in words(coins(40))]
@@ -13,6 +14,7 @@ No floating point takes part, so the true ε is a rational function of those int
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import struct
 from collections.abc import Callable
@@ -50,6 +52,17 @@ class seeded:  # noqa: N801  (used like a function: ``coins = seeded(b"…")``)
         block = hashlib.shake_256(struct.pack(">Q", self.reads) + self.seed).digest(count)
         self.reads += 1
         return block
+
+
+def keyed(key: bytes, *parts: bytes) -> ByteSource:
+    """The dice of one occasion: the same key and parts give the same bytes, on every copy of a phone.
+
+    The seed is HMAC-SHA-256 of the parts, each behind its length (4 bytes, most significant first); the stream is
+    :class:`seeded`'s. To whoever lacks the key it looks like fresh entropy as long as HMAC-SHA-256 and SHAKE-256 are
+    pseudo-random functions: laws that are exact for fair coins hold against everybody who cannot break those.
+    """
+    said = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return seeded(hmac.digest(key, said, "sha256"))
 
 
 def read(coins: ByteSource, count: int) -> bytes:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
@@ -26,7 +26,8 @@ from typing import Any
 from hushcall import checks
 from hushcall.errors import InvalidList, InvalidParameter
 
-FORMAT = "hushcall-list/1"
+FORMATS = ("hushcall-list/1", "hushcall-list/2")
+"""Both are read. In the second, entries say over how many rounds they were found, and the header when to block."""
 DELTA_FORMAT = "hushcall-delta/1"
 E164 = re.compile(r"\+[1-9][0-9]{6,14}", re.ASCII)
 """A listed number: a plus and 7 to 15 digits. Nothing else ever reaches a list, a delta or an export."""
@@ -38,7 +39,10 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Sighting:
-    """A round found this number: when the round opened (unix seconds), how many phones reported it, how surely."""
+    """A round found this number: when the round opened (unix seconds), how many phones reported it, how surely.
+
+    ``window`` is over how many rounds, itself the last, the evidence was gathered.
+    """
 
     number: str
     round: int
@@ -47,11 +51,14 @@ class Sighting:
     low: float
     high: float
     p_value: float
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
     """A listed number. ``first`` and ``last`` are when it was seen (unix seconds), ``days`` in how many rounds.
+
+    ``window`` is over how many rounds the last sighting was made; 0 in a list of format 1, which does not say.
 
     The estimate and its interval are kept to a tenth of a phone, as they are published: what is made of a list, and
     what is made of its bytes read back, never differ.
@@ -65,12 +72,15 @@ class Entry:
     low: float
     high: float
     p_value: float
+    window: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.number, str) or not E164.fullmatch(self.number):
             raise InvalidList("number", "be a plus and 7 to 15 digits", self.number)
         if type(self.days) is not int or self.days < 1:
             raise InvalidList("days", "be a whole number of at least 1", self.days)
+        if type(self.window) is not int or self.window < 0:
+            raise InvalidList("window", "be a whole number of rounds", self.window)
         for name in ("estimate", "low", "high"):
             # + 0.0: a minus zero, equal to zero, would be printed otherwise
             object.__setattr__(self, name, round(_finite(name, getattr(self, name)), 1) + 0.0)
@@ -78,18 +88,17 @@ class Entry:
 
     def line(self) -> bytes:
         """One line of the list. The number comes first: a phone finds it there without parsing the rest."""
-        return _json(
-            {
-                "number": self.number,
-                "first": iso(self.first),
-                "last": iso(self.last),
-                "days": self.days,
-                "estimate": self.estimate,
-                "low": self.low,
-                "high": self.high,
-                "p": self.p_value,
-            }
-        )
+        row = {
+            "number": self.number,
+            "first": iso(self.first),
+            "last": iso(self.last),
+            "days": self.days,
+            "estimate": self.estimate,
+            "low": self.low,
+            "high": self.high,
+            "p": self.p_value,
+        }
+        return _json({**row, "window": self.window} if self.window else row)
 
     @classmethod
     def from_line(cls, line: bytes) -> Entry:
@@ -97,15 +106,20 @@ class Entry:
         try:
             row = json.loads(line)
             first, last = unix(row["first"]), unix(row["last"])
-            numbers = [float(row[key]) for key in ("estimate", "low", "high", "p")]
-            return cls(row["number"], first, last, row["days"], *numbers)
+            estimate, low, high, p_value = (float(row[key]) for key in ("estimate", "low", "high", "p"))
+            window = row.get("window", 0)  # a list of format 1 has none
+            return cls(row["number"], first, last, row["days"], estimate, low, high, p_value, window)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise InvalidList("entry", "be one JSON object with number, first, last, days, …", line) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Under which terms a list was made: printed in its first line, for whoever wants to judge it."""
+    """Under which terms a list was made: printed in its first line, for whoever wants to judge it.
+
+    ``block_days``: a number warns until it was found in so many rounds, or over so many; then it blocks. None: a list
+    of format 1, which leaves it to the phone.
+    """
 
     mechanism: str
     epsilon: float
@@ -113,6 +127,7 @@ class Terms:
     level: float
     plan: str
     window: int
+    block_days: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("mechanism", "plan"):
@@ -124,6 +139,12 @@ class Terms:
                 raise InvalidList(name, "be a finite number", value)
         checks.whole("tau", self.tau, 0)
         checks.whole("window", self.window, 1)
+        if self.block_days is not None:
+            checks.whole("block_days", self.block_days, 1)
+
+    def block(self, entry: Entry) -> bool:
+        """Whether a number is to be blocked, by the list's own rule; otherwise to be warned of."""
+        return self.block_days is None or max(entry.days, entry.window) >= self.block_days
 
 
 @dataclass(frozen=True)
@@ -142,11 +163,24 @@ class Blocklist:
         numbers = [entry.number for entry in self.entries]
         if any(a >= b for a, b in pairwise(numbers)):
             raise InvalidList("entries", "be sorted by number, each number once", f"{len(numbers)} entries")
+        if any((entry.window > 0) != (self.terms.block_days is not None) for entry in self.entries):
+            raise InvalidList("entries", f"have a window in {FORMATS[1]}, and none in {FORMATS[0]}", self.format)
+
+    @property
+    def format(self) -> str:
+        """Which layout it is written in: the first where nothing says when to block."""
+        return FORMATS[0] if self.terms.block_days is None else FORMATS[1]
+
+    def to_block(self) -> Blocklist:
+        """The same list without the numbers that only warn: for whatever can block and cannot warn."""
+        return replace(self, entries=tuple(entry for entry in self.entries if self.terms.block(entry)))
 
     def header(self) -> dict[str, Any]:
         """The first line."""
         terms = {name: getattr(self.terms, name) for name in Terms.__slots__}
-        start = {"format": FORMAT, "version": self.version, "round": self.round, "made": iso(self.made)}
+        if self.terms.block_days is None:
+            del terms["block_days"]
+        start = {"format": self.format, "version": self.version, "round": self.round, "made": iso(self.made)}
         return {**start, **terms, "entries": len(self.entries)}
 
     def to_bytes(self) -> bytes:
@@ -184,7 +218,10 @@ def listed(
         if newest - run[-1].round < window:
             last, days = run[-1], len({sighting.round for sighting in run})
             entries.append(
-                Entry(number, run[0].at, last.at, days, last.estimate, max(0.0, last.low), last.high, last.p_value)
+                Entry(
+                    *(number, run[0].at, last.at, days, last.estimate, max(0.0, last.low), last.high, last.p_value),
+                    window=last.window,
+                )
             )
     return tuple(entries)
 
@@ -249,12 +286,18 @@ def _number_of(line: bytes) -> bytes:
 def _from_header(line: bytes, entries: tuple[Entry, ...]) -> Blocklist:
     try:
         head = json.loads(line)
-        if head["format"] != FORMAT:
-            raise InvalidList("list", f"have the format {FORMAT}", head["format"])
-        terms = Terms(**{name: head[name] for name in Terms.__slots__})
+        if head["format"] not in FORMATS:
+            raise InvalidList("list", f"have a format of {', '.join(FORMATS)}", head["format"])
+        terms = terms_of(head)
         return Blocklist(head["version"], head["round"], unix(head["made"]), terms, entries)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError, InvalidParameter):
-        raise InvalidList("list", f"start with a {FORMAT} header", line) from None
+        raise InvalidList("list", f"start with a header of {', '.join(FORMATS)}", line) from None
+
+
+def terms_of(header: Mapping[str, Any]) -> Terms:
+    """The terms that a list's first line names."""
+    known = [name for name in Terms.__slots__ if name != "block_days" or header["format"] != FORMATS[0]]
+    return Terms(**{name: header[name] for name in known})
 
 
 def digest(data: bytes) -> str:

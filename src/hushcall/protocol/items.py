@@ -66,7 +66,7 @@ class _Suffix(ItemCodec):
         return suffix
 
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
-        return plan.number(bucket, item)
+        return plan.existing(bucket, item)
 
     def bits(self, plan: NumberingPlan) -> int:
         return plan.suffix_bits
@@ -80,7 +80,7 @@ class _Digits(ItemCodec):
 
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
         area, suffix = divmod(item, plan.suffixes)
-        return plan.number(area, suffix) if area in plan.area_index and plan.suffix_is_valid(suffix) else None
+        return plan.existing(area, suffix)
 
     def bits(self, plan: NumberingPlan) -> int:
         return ((max(plan.area_codes) + 1) * plan.suffixes - 1).bit_length()
@@ -93,7 +93,7 @@ class _Placed(ItemCodec):
         return place << plan.suffix_bits | suffix
 
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
-        return plan.number(plan.area_codes[item >> plan.suffix_bits], item & ((1 << plan.suffix_bits) - 1))
+        return plan.existing(plan.area_codes[item >> plan.suffix_bits], item & ((1 << plan.suffix_bits) - 1))
 
     def bits(self, plan: NumberingPlan) -> int:
         return plan.area_bits + plan.suffix_bits

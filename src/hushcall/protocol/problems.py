@@ -1,6 +1,6 @@
 """Everything that the service refuses, as a table: name, status, what it means, what to do, whether a retry can help.
 
-The server answers with these names (``server.http.problems`` puts them into RFC 9457), a phone reads them. A name is
+The server answers with these names (``server.problems`` puts them into RFC 9457), a phone reads them. A name is
 for ever; a new one may be added, so a reader treats a name that it does not know as a refusal that may pass.
 """
 
@@ -34,6 +34,14 @@ PROBLEMS = _table(
     Kind("revoked", 403, "This token was revoked", "Enrol again, or ask the operator."),
     Kind("forbidden", 403, "This token may not do that", "Use an operator's token with the scope named here."),
     Kind("enrolment-closed", 403, "Enrolment needs an invitation", "Ask the operator for an invite code."),
+    Kind("work-needed", 403, "Enrolment asks for proof of work", "Ask GET /v1/devices/challenge, and solve it."),
+    Kind(
+        "private-reports-only",
+        403,
+        "This server takes no reports in the clear",
+        "Report with a hushcall phone: one randomised report a round, from which nobody learns who called you.",
+        final=True,
+    ),
     Kind("not-found", 404, "There is nothing at this address", "Compare it with /docs."),
     Kind("no-round", 404, "No round has been opened yet", "Ask again later."),
     Kind("unknown-round", 404, "There is no such round", "Ask GET /v1/rounds/current.", final=True),

@@ -7,7 +7,7 @@ gets. How reports of a bucket are made stands here as plain values: ``mechanisms
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from hushcall.protocol.states import RoundState
 from hushcall.protocol.tickets import ticket_bytes
 
 MOST_WINDOW = 366
+MOST_UPLOAD, LEAST_UPLOAD = 65_536, 3
+"""Bytes of an upload. The least is a report of the subspace mechanism: what is sent where no bucket runs."""
 _TIMES = ("opens", "collects", "closes", "server_time")
 
 
@@ -29,7 +31,9 @@ class RoundInfo:
     """One round. Times are unix seconds by the server's clock; ``buckets`` is None until they are decided.
 
     ``buckets`` holds those that run, by area code as text, each as :func:`bucket_terms` writes it; a bucket that is not
-    there is skipped. ``profile``, ``tau`` and ``level`` are for people: a phone acts on none of them.
+    there is skipped. ``upload_bytes`` is what every upload of the round is padded to, once buckets are decided; None
+    from a server that knows no padding. ``profile``, ``tau`` and ``level`` are for people: a phone acts on none.
+    ``document`` is what was read, for its signatures and for evidence.
     """
 
     round: int
@@ -49,6 +53,8 @@ class RoundInfo:
     level: float | None = None
     anonymity: AnonymityTerms | None = None
     crowd: int | None = None  # phones without a name, once announcing is over: what the server says, unchecked
+    upload_bytes: int | None = None
+    document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.whole("round", self.round, 0, (1 << 63) - 1)
@@ -64,6 +70,16 @@ class RoundInfo:
         epsilon_value("epsilon", self.epsilon)
         if self.crowd is not None:
             checks.whole("crowd", self.crowd, 0)
+        if self.upload_bytes is not None:
+            checks.whole("upload_bytes", self.upload_bytes, 1, MOST_UPLOAD)
+
+    @property
+    def cover_bytes(self) -> int:
+        """How long what is sent in place of a report is: as long as the longest report of the round."""
+        if self.upload_bytes is not None:
+            return self.upload_bytes
+        sizes = [one.get("report_bytes") for one in (self.buckets or {}).values() if isinstance(one, dict)]
+        return upload_bytes(size for size in sizes if type(size) is int and 0 < size <= MOST_UPLOAD)
 
     def to_plain(self) -> dict[str, Any]:
         """The document, as ``GET /v1/rounds/current`` answers. The order of the keys is part of what is sent."""
@@ -71,6 +87,7 @@ class RoundInfo:
         anonymous: dict[str, Any] = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
         if self.crowd is not None:
             anonymous["crowd"] = self.crowd
+        padding = {} if self.upload_bytes is None else {"upload_bytes": self.upload_bytes}
         return {
             "server_time": iso(self.server_time),
             "round": self.round,
@@ -84,6 +101,7 @@ class RoundInfo:
             "profile": {**profile, "tau": self.tau, "level": self.level},
             "buckets": None if self.buckets is None else dict(self.buckets),
             **anonymous,
+            **padding,
         }
 
     @classmethod
@@ -109,6 +127,8 @@ class RoundInfo:
                 level=profile.get("level"),
                 crowd=document.get("crowd"),
                 anonymity=None if anonymous is None else AnonymityTerms.from_plain(anonymous),
+                upload_bytes=document.get("upload_bytes"),
+                document=document,
                 **times,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -125,6 +145,11 @@ class RoundInfo:
             return None
         parameters: Mapping[str, Any] = terms.get("parameters", {})
         return parameters
+
+
+def upload_bytes(reports: Iterable[int]) -> int:
+    """What all uploads of a round are padded to, given how long the reports of its buckets are."""
+    return max(reports, default=LEAST_UPLOAD)
 
 
 def bucket_terms(report_bytes: int, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from hushcall.errors import InvalidReport, WrongLength, WrongMechanism, WrongSym
 
 VERSION = 1
 HEADER_BYTES = 2
+COVER = b"\0"
+"""The version byte of what is sent in place of a report: random bytes follow, and the server throws all of it away."""
 
 
 class Kind(IntEnum):
@@ -30,6 +32,16 @@ class Kind(IntEnum):
 def seal(kind: Kind, body: bytes) -> bytes:
     """Put a body into its envelope."""
     return bytes((VERSION, kind)) + body
+
+
+def pad(report: bytes, size: int | None) -> bytes:
+    """A report with zeros up to the size that all uploads of its round have; None: the server knows no such size."""
+    return report.ljust(size or 0, b"\0")
+
+
+def strip(body: bytes, length: int, size: int) -> bytes:
+    """The report in an upload of ``size`` bytes, where it is one of ``length`` with zeros behind; else the upload."""
+    return body[:length] if len(body) == size and not any(body[length:]) else body
 
 
 def unseal(kind: Kind, length: int, report: bytes) -> bytes:

@@ -7,21 +7,19 @@ the report's public seed selects, and sends the hash through randomised response
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
 
 from hushcall import checks
-from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
+from hushcall.privacy.coins import ByteSource, read
 from hushcall.privacy.exact import epsilon_value, exp_below
 from hushcall.protocol.seeds import SEED_BYTES
-from hushcall.protocol.wire import Kind, pack_value, seal, unpack_value, unseal, value_bytes
+from hushcall.protocol.wire import Kind, pack_value, seal, unpack_value, unseal
 from hushcall.report.hashing import MultiplyShift
-from hushcall.report.mechanism import Draw, check_item
-from hushcall.report.randomisers import RandomisedResponse
+from hushcall.report.mechanism import check_item
+from hushcall.report.one_response import OneResponse
 
 
 @dataclass(frozen=True)
-class LocalHashing:
+class LocalHashing(OneResponse):
     """OLH with budget ``epsilon``. ``size`` is g; by default the one with the least variance.
 
     >>> LocalHashing(3.0).size
@@ -42,30 +40,6 @@ class LocalHashing:
             # round(e^ε) + 1; ε above 20 would want a g that no longer is a compression.
             object.__setattr__(self, "size", min(round(exp_below(exact)) + 1, 1 << 24))
         checks.whole("size", self.size, 2, 1 << 24)
-
-    @property
-    def cost(self) -> Fraction:
-        """ε, exactly."""
-        return Fraction(self.epsilon)
-
-    @property
-    def coin_bytes(self) -> int:
-        """One word."""
-        return WORD_BYTES
-
-    @property
-    def body_bytes(self) -> int:
-        """One value below g."""
-        return value_bytes(self.size)
-
-    @cached_property
-    def response(self) -> RandomisedResponse:
-        """The odds."""
-        return RandomisedResponse.of(self.epsilon, self.size)
-
-    def draws(self) -> tuple[Draw, ...]:
-        """The whole report is one draw."""
-        return (Draw(word_at=0, out=slice(0, self.body_bytes)),)
 
     def respond(self, item: int, public: bytes, word: int) -> bytes:
         """The body: the randomised hash of ``item`` under the report's own hash function."""

@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
 
 from hushcall import checks
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
 from hushcall.privacy.exact import epsilon_value
 from hushcall.protocol.seeds import SEED_BYTES
-from hushcall.protocol.wire import Kind, pack_value, seal, unpack_value, unseal, value_bytes
-from hushcall.report.mechanism import Draw, check_item
-from hushcall.report.randomisers import RandomisedResponse
+from hushcall.protocol.wire import Kind, pack_value, seal, unpack_value, unseal
+from hushcall.report.mechanism import check_item
+from hushcall.report.one_response import OneResponse
 
 MOST_BITS = 24
 ROW_BYTES = 5
@@ -49,7 +47,7 @@ def linear_hash(rows: tuple[int, ...], item: int) -> int:
 
 
 @dataclass(frozen=True)
-class Subspace:
+class Subspace(OneResponse):
     """ε and b. Items are suffixes (24 bits); :class:`WholeNumber` protects the area code too."""
 
     epsilon: float
@@ -65,42 +63,18 @@ class Subspace:
         checks.whole("item_bits", self.item_bits, 1, 8 * ROW_BYTES)
 
     @property
-    def cost(self) -> Fraction:
-        """ε, exactly: one randomised response."""
-        return Fraction(self.epsilon)
-
-    @property
     def size(self) -> int:
-        """G = 2^b."""
+        """How many values the hash can have: g = 2^b."""
         return 1 << self.bits
 
-    @property
-    def coin_bytes(self) -> int:
-        """One word."""
-        return WORD_BYTES
-
-    @property
-    def body_bytes(self) -> int:
-        """B bits in whole bytes."""
-        return value_bytes(self.size)
-
-    @cached_property
-    def response(self) -> RandomisedResponse:
-        """The odds."""
-        return RandomisedResponse.of(self.epsilon, self.size)
-
     def rows(self, public: bytes) -> tuple[int, ...]:
-        """A."""
+        """The matrix A of the report with that public seed, a row as one integer."""
         checks.length("public", public, SEED_BYTES)
         return expand_rows(public, self.bits, self.item_bits)
 
     def hashed(self, item: int, public: bytes) -> int:
         """A·x: the value that goes through the randomised response."""
         return linear_hash(self.rows(public), item)
-
-    def draws(self) -> tuple[Draw, ...]:
-        """The whole report is one draw."""
-        return (Draw(word_at=0, out=slice(0, self.body_bytes)),)
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
         """A report of ``item``."""

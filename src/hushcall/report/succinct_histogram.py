@@ -97,6 +97,7 @@ class SuccinctHistogram:
         seed: bytes = bytes(SEED_BYTES),
         accounting: Accounting = Accounting.PAPER,
         keep: int | None = None,
+        item_bits: int = 24,
     ) -> SuccinctHistogram:
         """The parameters that spend ε_HH on finding numbers and ε_OLH on counting them.
 
@@ -118,7 +119,7 @@ class SuccinctHistogram:
             spent = round_cost(kind, epsilon, Accounting.EXACT)
         else:
             raise InvalidParameter("randomiser", "be basic, extended or tuned", kind)
-        return cls(rounds, channels, randomiser, spent, LocalHashing(epsilon_olh), seed)
+        return cls(rounds, channels, randomiser, spent, LocalHashing(epsilon_olh, item_bits=item_bits), seed, item_bits)
 
     @property
     def name(self) -> str:

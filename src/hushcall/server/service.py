@@ -20,7 +20,9 @@ import sqlalchemy as sa
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
+from hushcall.server.access import sessions
 from hushcall.server.access.devices import Devices
+from hushcall.server.access.enrolment import Enrolments
 from hushcall.server.anonymity.issuer import Issuer
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store, no_fault, open_store, put_files
@@ -31,6 +33,7 @@ from hushcall.server.rounds.state_machine import Rounds
 from hushcall.server.settings import Settings
 from hushcall.server.signing import keys, signer
 from hushcall.server.signing.keys import KeyRing
+from hushcall.server.signing.round_signer import RoundSigner
 
 LEASE_SECONDS = 30.0
 
@@ -49,6 +52,9 @@ class Service:
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
         self.issuer = Issuer(self.store)
+        secret = lambda: sessions.secret_of(self.settings.keys)  # noqa: E731
+        self.enrolments = Enrolments(self.devices, self.settings.enrol, self.settings.server.host, secret)
+        self.round_signer = RoundSigner(self.settings.keys)
         self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
         self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(

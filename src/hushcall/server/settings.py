@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -21,7 +21,8 @@ from pydantic_settings import (
 )
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
+from hushcall.mechanisms import names
+from hushcall.numbers import NANP, SHIPPED, NumberingPlan, plan_named
 from hushcall.profiles import PROFILES, Profile
 
 DATABASE = "hushcall.db"
@@ -46,6 +47,16 @@ class ServerSettings(_Section):
     )
 
 
+WIDEST = {names.WHOLE_NUMBER: 24, names.SH_BASIC: 26, names.SH_EXTENDED: 26, names.SH_TUNED: 26}
+"""Bits of a suffix that a mechanism can hold, where not all: its decoder or its code words have so many."""
+
+
+def _check_width(mechanism: str, plan: NumberingPlan) -> None:
+    most = WIDEST.get(mechanism, plan.suffix_bits)
+    if plan.suffix_bits > most:
+        raise ValueError(f"plan {plan.name} has suffixes of {plan.suffix_bits} bits, and {mechanism} holds {most}")
+
+
 class RoundSettings(_Section):
     """What a round is and when its phases change."""
 
@@ -53,7 +64,14 @@ class RoundSettings(_Section):
     epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
     level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
-    plan: str = Field(default=NANP.name, description=f"whose numbers: one of {', '.join(PLANS)}")
+    plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}")
+    windows: Annotated[list[int] | None, _Unset] = Field(
+        default=None,
+        description="rounds over which evidence is gathered, instead of the profile's; [1]: daily",
+    )
+    tolerance: Annotated[int | None, _Unset] = Field(
+        default=None, description="lying phones that a listing withstands, instead of the profile's"
+    )
     anonymous: Annotated[bool | None, _Unset] = Field(
         default=None, description="let phones report without a name (blind tokens); instead of the profile's"
     )
@@ -65,12 +83,18 @@ class RoundSettings(_Section):
     decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
 
+    @field_validator("plan", mode="after")
+    @classmethod
+    def _whole_name(cls, plan: str) -> str:
+        """A region stands for the plan of today: what is kept, sent and signed is the plan's own name."""
+        return SHIPPED.get(plan.upper(), plan)
+
     @model_validator(mode="after")
     def _phases_fit(self) -> RoundSettings:
         if self.announce + self.collect > 1:
             raise ValueError("announce and collect together must not exceed the period")
         self.chosen_profile()
-        self.chosen_plan()
+        _check_width(self.chosen_profile().mechanism, self.chosen_plan())
         return self
 
     def chosen_plan(self) -> NumberingPlan:
@@ -84,8 +108,16 @@ class RoundSettings(_Section):
         """The profile in force."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
-        changes = {"epsilon": self.epsilon, "tau": self.tau, "level": self.level, "anonymous": self.anonymous}
+        changes = {
+            "epsilon": self.epsilon,
+            "tau": self.tau,
+            "level": self.level,
+            "tolerance": self.tolerance,
+            "anonymous": self.anonymous,
+        }
         given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
+        if self.windows is not None:
+            given["windows"] = tuple(self.windows)
         try:
             return replace(PROFILES[self.profile], **given)
         except InvalidParameter as error:
@@ -95,11 +127,15 @@ class RoundSettings(_Section):
 class GuardSettings(_Section):
     """When a round is held for a person to look at."""
 
-    rejected: float = Field(
-        default=0.10, gt=0, le=1, description="share of enrolled devices' uploads that may be refused"
-    )
+    rejected: float = Field(default=0.10, gt=0, le=1, description="share of the devices that may have uploads refused")
     devices: float = Field(default=3.0, gt=1, description="devices may be this many times more or fewer than usual")
-    least: int = Field(default=100, ge=1, description="rounds with fewer uploads than this are not judged")
+    growth: float = Field(
+        default=3.0, gt=1, description="an area code of more than 'least' devices may be this many times its usual size"
+    )
+    least: int = Field(default=100, ge=1, description="rounds with fewer devices than this are not judged")
+    per_device: int = Field(
+        default=20, ge=1, description="refused uploads after which a device is not listened to for the round"
+    )
 
 
 class IntakeSettings(_Section):
@@ -116,10 +152,21 @@ class IntakeSettings(_Section):
 class EnrolSettings(_Section):
     """Who may take part."""
 
-    mode: Literal["open", "invite", "operator"] = Field(
-        default="open", description="anyone, invite codes, or your token only"
+    mode: Annotated[Literal["open", "invite", "operator"] | None, _Unset] = Field(
+        default=None,
+        description="anyone, invite codes, or your token only; unset: invite codes where others reach the service",
     )
-    per_minute: int = Field(default=600, ge=1, description="enrolments a minute, all together")
+    work: Annotated[int | None, _Unset] = Field(
+        default=None,
+        ge=0,
+        le=32,
+        description="bits of proof of work in open mode; unset: 20 where others reach the service, else none",
+    )
+    command: list[str] = Field(
+        default=[],
+        description="in open mode, your own rule instead: reads the phone's code, ends with 0 to let in",
+    )
+    per_minute: int = Field(default=600, ge=1, description="enrolments a minute, all workers together")
 
 
 class ListSettings(_Section):
@@ -127,6 +174,12 @@ class ListSettings(_Section):
 
     window: int = Field(
         default=7, ge=1, le=366, description="rounds without a sighting after which a number leaves the list"
+    )
+    block_days: int = Field(
+        default=2,
+        ge=1,
+        le=31,
+        description="rounds in which (or over which) a number is found before it blocks; 1: at once",
     )
     allow_file: Annotated[Path | None, _Unset] = Field(
         default=None, description="numbers that are never listed, one a line"

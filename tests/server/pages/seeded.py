@@ -110,7 +110,7 @@ def bucket_rows(number: int, codes: int, users: int = USERS) -> list[dict[str, A
     rows = []
     for code in NANP.area_codes[:codes]:
         size = users if code == 202 else int(10 ** dice.uniform(0.7, 4.2))
-        plain = json.dumps({"mechanism": "subspace", "epsilon": 4.0, "bits": 5}) if size > 22 else None
+        plain = json.dumps({"mechanism": "subspace", "epsilon": 4.0, "bits": 5, "item_bits": 24}) if size > 22 else None
         rows.append({"round": number, "bucket": code, "users": size, "runs": size > 22, "parameters": plain})
     return rows
 

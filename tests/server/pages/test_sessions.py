@@ -13,8 +13,8 @@ from tests.server.pages.seeded import NOW, Seeded
 from tests.server.serving import newest
 
 from hushcall.server.access.sessions import COOKIE, HOURS, from_here, safe_path
+from hushcall.server.http import rate_limit
 from hushcall.server.http.app import make_app
-from hushcall.server.http.routes import phones
 from hushcall.server.http.routes.pages import LOGINS
 from hushcall.server.pages.site import Site
 from hushcall.server.problems import Problem
@@ -59,7 +59,7 @@ def test_a_token_that_may_not_read_is_refused(visitor: TestClient, seeded: Seede
 
 
 def test_attempts_to_log_in_are_counted(visitor: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phones, "time", SimpleNamespace(monotonic=lambda: 6018.0))  # one minute, for ever
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 6018.0))  # one minute, for ever
     statuses = [visitor.post("/login", data={"token": "hca_wrong"}).status_code for _ in range(LOGINS)]
     assert statuses == [401] * LOGINS
     refused = visitor.post("/login", data={"token": "hca_wrong"})

@@ -203,3 +203,58 @@ def intake(
     show.console.print(f"Viewed: what is left of it while {rows[0]['viewers']} dashboards are open.")
     if not url:
         show.console.print("PostgreSQL was not measured: give an empty database with --database.")
+
+
+@bench.command()
+def scale(
+    largest: Annotated[
+        float, typer.Option(min=1e5, help="Reports of the largest round; each step is ten times.")
+    ] = 1e6,
+    epsilon: Annotated[float, typer.Option(help="Budget of one report.")] = 3.5,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that learn.")] = 2,
+    json: Json = False,
+) -> None:
+    """From an archive to findings: reports a second and core for each stage, then whole rounds of growing size.
+
+    [bold]Example[/bold]
+
+      hushcall bench scale --largest 1e7
+    """
+    try:
+        from hushcall.lab.bench import scale as lab
+    except ImportError:
+        raise MissingExtra("hushcall bench scale", "scale") from None
+    sizes = [10**5]
+    while sizes[-1] * 10 <= largest:
+        sizes.append(sizes[-1] * 10)
+    with show.progress("stages") as bar:
+        note = lambda text: bar.update(bar.task_ids[0], description=text)  # noqa: E731
+        result: dict[str, Any] = {"stages": lab.stages(epsilon=epsilon, note=note)}
+        result |= lab.rounds(sizes, epsilon, workers, note=note)
+    if json:
+        show.print_json(result)
+        return
+    stages = result["stages"]
+    table = Table(title=f"One core, b = {stages['bits']}")
+    table.add_column("stage")
+    table.add_column("reports a second", justify="right")
+    for name, rate in stages["reports_a_second"].items():
+        table.add_row(name, f"{rate:,}")
+    show.console.print(table)
+    show.console.print(f"From archive to dense tally: {stages['times_the_loop']:g} times one report at a time.")
+    table = Table(title=f"Whole rounds, {workers} processes")
+    for column in ("reports", "seconds", "core seconds", "a second", "peak MB a worker", "planted", "found", "others"):
+        table.add_column(column, justify="right")
+    for row in result["rounds"]:
+        names = (
+            "reports",
+            "seconds",
+            "core_seconds",
+            "reports_a_second",
+            "worker_peak_mb",
+            "planted",
+            "found",
+            "others",
+        )
+        table.add_row(*(f"{row[name]:,}" for name in names))
+    show.console.print(table)

@@ -111,6 +111,26 @@ def describe(
         show.console.print(f"Picture: {path}", soft_wrap=True)
 
 
+@data.command()
+def callers(
+    paths: Annotated[list[Path], typer.Argument(help="Files or folders of complaints.")], json: Json = False
+) -> None:
+    """Count complaints by the caller's area code, in the order of the numbering plan: the law of made-up callers.
+
+    [bold]Example[/bold]
+
+      hushcall data callers complaints/
+    """
+    _, describing, _, _ = _lab()
+    counts = describing.by_area_code(_read(paths))
+    if json:
+        show.print_json({str(area): count for area, count in counts.items()})
+        return
+    for first in sorted({area // 100 for area in counts}):
+        row = " ".join(str(count) for area, count in counts.items() if area // 100 == first)
+        show.console.print(f"{first}: {row}", soft_wrap=True, markup=False)
+
+
 def _tell(calls: Calls, json: bool, saved: Path | None) -> None:
     last = calls.date(calls.days - 1).isoformat()
     if json:

@@ -30,6 +30,7 @@ def demo(
     phones: Annotated[int, typer.Option(min=200, max=100_000, help="Simulated phones.")] = 2500,
     days: Annotated[int, typer.Option(min=1, max=60, help="Simulated days.")] = 9,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same calls and the same coins.")] = 1,
+    plan: Annotated[str, typer.Option(help="Whose numbers: NANP, DE or FR.")] = "NANP",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The dashboard's; another one if it is taken.")] = 8750,
     once: Annotated[bool, typer.Option("--once", help="End after the last day instead of keeping the server.")] = False,
     report: Annotated[Path, typer.Option(help="Where the report page goes.")] = Path("demo.html"),
@@ -45,32 +46,36 @@ def demo(
 
       hushcall demo --once --phones 1000
 
+      hushcall demo --plan DE
+
       hushcall demo --json | jq .days[8].missed
     """
     try:
         from hushcall.lab.live import demo as lab
         from hushcall.lab.live import demo_page
+        from hushcall.lab.live.scenery import scenery
     except ImportError:
         raise MissingExtra("hushcall demo", "lab") from None
-    plan = lab.Plan(phones, days, seed)
+    size = lab.Plan(phones, days, seed, plan.upper())
+    scenery(size.region)  # before anything starts
     if not os.access(report.parent, os.W_OK) or report.is_dir():  # before, not after a minute's work
         raise InvalidParameter("report", "be a file in a folder that can be written to", str(report))
     done: list[Day] = []
     watched = sys.stdout.isatty() and not json
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it, nothing is left behind
     try:
-        with _screen(plan, live=watched, silent=json) as screen, lab.stage(plan, port, screen.note) as stage:
+        with _screen(size, live=watched, silent=json) as screen, lab.stage(size, port, screen.note) as stage:
             screen.stage = stage
             for day in stage.days():
                 done.append(day)
                 screen.add(day)
             screen.stop()
             fates = stage.fates()
-            words = summary(plan, done, fates)
-            write_whole(report, demo_page.page(plan, done, fates, words), "report")
+            words = summary(size, done, fates)
+            write_whole(report, demo_page.page(size, done, fates, words), "report")
             if json:
                 rows = {"days": [asdict(d) for d in done], "fates": [asdict(f) for f in fates]}
-                show.print_json({"plan": asdict(plan), **rows, "summary": words, "report": str(report)})
+                show.print_json({"plan": asdict(size), **rows, "summary": words, "report": str(report)})
                 return
             show.console.print(_fates(fates))
             show.console.print(words)

@@ -1,8 +1,9 @@
-"""``hushcall prove``: the promised statistics, put to the test with the real code."""
+"""``hushcall prove``: promises put to the test with the real code: statistics, a lying server, and watchers."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,43 +13,51 @@ from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 
+BUG_STEPS = 3000
+prove = typer.Typer(help="Put promises to the test with the real code. Without a name: the statistics.")
+Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
+Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
 
-def prove(
-    runs: Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")] = 500,
-    quick: Annotated[bool, typer.Option(help="A tenth of the repetitions.")] = False,
-    json: Json = False,
-) -> None:
+
+@prove.callback(invoke_without_command=True)
+def _statistics_by_default(context: typer.Context, runs: Runs = 500, quick: Quick = False, json: Json = False) -> None:
+    if context.invoked_subcommand is None:
+        statistics(runs, quick, json)
+
+
+@prove.command("statistics")
+def statistics(runs: Runs = 500, quick: Quick = False, json: Json = False) -> None:
     """Measure how often numbers are found and noise is listed, beside what theory promises. Takes some minutes.
 
     Phone and server code are the real ones, decoding over the whole domain. Exits with 1 if a promise is not kept.
 
     [bold]Examples[/bold]
 
-      hushcall prove --quick
+      hushcall prove statistics --quick
 
-      hushcall prove --runs 500 --json
+      hushcall prove statistics --runs 500 --json
     """
     try:
-        from hushcall.lab.prove import statistics
+        from hushcall.lab.prove import statistics as proofs
     except ImportError:
         raise MissingExtra("hushcall prove", "lab") from None
     runs = max(runs // 10, 10) if quick else runs
-    found: list[statistics.Proof] = []
+    found: list[proofs.Proof] = []
     with show.progress("proving") as bar:
 
-        def watch(label: str) -> statistics.Progress:
+        def watch(label: str) -> proofs.Progress:
             return lambda done, total: show.step(bar, label, done, total)
 
         for users, epsilon in ((300, 2.0), (300, 4.0), (1000, 3.0), (1000, 8.0)):
-            found.append(statistics.power(users, epsilon, runs, progress=watch(f"power {users}, ε = {epsilon:g}")))
-        found.append(statistics.whole_number_power(max(runs // 2, 10), progress=watch("whole numbers")))
-        null, spread = statistics.null_behaviour(max(runs * 3 // 5, 10), progress=watch("no heavy hitters"))
+            found.append(proofs.power(users, epsilon, runs, progress=watch(f"power {users}, ε = {epsilon:g}")))
+        found.append(proofs.whole_number_power(max(runs // 2, 10), progress=watch("whole numbers")))
+        null, spread = proofs.null_behaviour(max(runs * 3 // 5, 10), progress=watch("no heavy hitters"))
         found.append(null)
         for budget in (8.8, 7.0):
-            found += statistics.list_decoding(budget, max(runs // 2, 10), progress=watch(f"lists, ε_HH = {budget:g}"))
+            found += proofs.list_decoding(budget, max(runs // 2, 10), progress=watch(f"lists, ε_HH = {budget:g}"))
         for kind in ("extended", "basic"):
             for budget in (12.0, 8.8):
-                found.append(statistics.hard_decoding(kind, budget, runs, progress=watch(f"{kind}, ε_HH = {budget:g}")))
+                found.append(proofs.hard_decoding(kind, budget, runs, progress=watch(f"{kind}, ε_HH = {budget:g}")))
     kept = all(proof.ok for proof in found) and abs(spread - 1) < 0.01
     if json:
         rows = [asdict(proof) | {"rate": proof.rate, "ok": proof.ok} for proof in found]
@@ -66,3 +75,110 @@ def prove(
         show.console.print(f"Standard deviation of absent estimates: {spread:.4f} times theory.")
     if not kept:
         raise typer.Exit(1)
+
+
+@prove.command("hostile")
+def hostile(
+    steps: Annotated[int, typer.Option(min=100, help="Steps of the lying server.")] = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same lies.")] = 1,
+    bugs: Annotated[bool, typer.Option(help="Plant bugs in the phone too, and see that each is noticed.")] = True,
+    json: Json = False,
+) -> None:
+    """Let a server lie to a real phone: any answer, any order, any clock. Promises are checked at every step.
+
+    Exits with 1 if a promise was broken, or a planted bug was not noticed.
+
+    [bold]Examples[/bold]
+
+      hushcall prove hostile
+
+      hushcall prove hostile --steps 100000 --no-bugs --json
+    """
+    try:
+        from hushcall.lab.prove.hostile import attack
+        from hushcall.lab.prove.planted import BUGS
+    except ImportError:
+        raise MissingExtra("hushcall prove", "lab") from None
+    found: dict[str, str] = {}
+    with show.progress("lying") as bar:
+        survived = attack(steps, seed)
+        for done, (name, plant) in enumerate(BUGS.items() if bugs else (), 1):
+            show.step(bar, f"with a bug: {name}", done, len(BUGS))
+            with plant():
+                found[name] = attack(min(steps, BUG_STEPS), seed).broken
+    ok = not survived.broken and all(found.values())
+    if json:
+        show.print_json({"ok": ok, **asdict(survived), "planted": found})
+    else:
+        show.console.print(
+            f"{survived.steps:,} steps of a lying server, {survived.uploads:,} uploads, {survived.reports:,} reports: "
+            + (f"BROKEN: {survived.broken}" if survived.broken else "every promise was kept."),
+            markup=False,
+        )
+        for name, noticed in found.items():
+            show.console.print(f"  planted: {name}: {noticed or 'NOT NOTICED'}", markup=False, soft_wrap=True)
+    if not ok:
+        raise typer.Exit(1)
+
+
+@prove.command("indistinguishable")
+def indistinguishable(
+    phones: Annotated[int, typer.Option(min=10, help="Phones with calls, and as many without.")] = 300,
+    days: Annotated[int, typer.Option(min=1, max=30, help="Days that they are watched.")] = 7,
+    data: Annotated[
+        Path | None, typer.Option(help="Complaints as published: how well one announcement is guessed on real calls.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell phones with calls from phones without, as the network sees them and as the server does.
+
+    [bold]Examples[/bold]
+
+      hushcall prove indistinguishable
+
+      hushcall prove indistinguishable --phones 100 --data complaints.csv.gz
+    """
+    try:
+        from hushcall.lab.data import datasets
+        from hushcall.lab.prove import indistinguishable as eyes
+    except ImportError:
+        raise MissingExtra("hushcall prove", "lab") from None
+    rows = eyes.measure(phones, days)
+    guess = None
+    if data is not None:
+        calls = datasets.load([data])
+        pairs = [(int(a), int(h)) for a, h in zip(calls.area, calls.reporter, strict=True) if int(h) in eyes.CODES]
+        guess = eyes.guess(pairs)
+    ok = all(row.ok for row in rows)
+    if json:
+        plain = [asdict(row) | {"ok": row.ok} for row in rows]
+        show.print_json({"ok": ok, "phones": 2 * phones, "rows": plain, "guess": guess and asdict(guess)})
+    else:
+        table = Table(title=f"{2 * phones:,} phones, half of them with calls, {days} days")
+        for column in ("who looks", "advantage", "by the law", "σ", ""):
+            table.add_column(column, justify="left" if column in ("who looks", "") else "right")
+        for row in rows:
+            cells = (f"{row.measured:+.3f}", f"{row.predicted:.3f}", f"{row.sigma:.3f}")
+            table.add_row(row.eye, *cells, "✓" if row.ok else "[red]✗[/]")
+        show.console.print(table)
+        if guess:
+            show.console.print(
+                f"{guess.pairs:,} real calls: 'call or made up' is guessed right from one announcement, the owner's "
+                f"area code known, in {guess.call_like:.1%} (uniform ones: {guess.uniform:.1%}; a guess: 50 %).",
+                markup=False,
+            )
+    if not ok:
+        raise typer.Exit(1)
+
+
+@prove.command("all")
+def everything(quick: Quick = False) -> None:
+    """All proofs in a row.
+
+    [bold]Example[/bold]
+
+      hushcall prove all --quick
+    """
+    statistics(500, quick, False)
+    hostile(2000 if quick else 20_000, 1, True, False)
+    indistinguishable(50 if quick else 300, 7, None, False)

@@ -30,10 +30,11 @@ def agi(
 
     from hushcall.phone.screening.agi import AgiServer
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.setup import plan_of
 
     host, port = _address(listen)
     with opened(home) as store:
-        server = AgiServer(Screen(store), say=_say)
+        server = AgiServer(Screen(store, plan_of(store)), say=_say)
         try:
             asyncio.run(_until_stopped(server.run(host, port, lambda found: _say(f"listening on {host}:{found}"))))
         except OSError as error:

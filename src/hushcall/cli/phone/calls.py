@@ -131,23 +131,23 @@ def _say(words: str) -> None:
 
 
 def _take(store: Store, name: str, form: str | None, zone: tzinfo, *, again: bool = False) -> dict[str, Any]:
-    from hushcall.numbers import NANP
     from hushcall.phone.calls.ingest import take_bytes, take_log
+    from hushcall.phone.setup import plan_of
 
     now = int(time.time())
     if name == "-":
-        taken = take_bytes(store, sys.stdin.buffer.read(), NANP, now, form, zone)
+        taken = take_bytes(store, sys.stdin.buffer.read(), plan_of(store), now, form, zone)
     else:
-        taken = take_log(store, Path(name), NANP, now, form, zone, again=again)
+        taken = take_log(store, Path(name), plan_of(store), now, form, zone, again=again)
     rest = {"malformed": taken.malformed, "first_problem": taken.first_problem}
     return {"file": name, "format": taken.format, **asdict(taken.counts), **rest}
 
 
 def _contacts(store: Store, path: Path) -> dict[str, Any]:
-    from hushcall.numbers import NANP
     from hushcall.phone.calls.ingest import take_contacts
+    from hushcall.phone.setup import plan_of
 
-    return {"file": str(path), **asdict(take_contacts(store, path, NANP))}
+    return {"file": str(path), **asdict(take_contacts(store, path, plan_of(store)))}
 
 
 def _words(row: dict[str, Any]) -> str:

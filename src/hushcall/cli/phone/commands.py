@@ -7,20 +7,22 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, show_state
+from hushcall.cli.phone import agi, calls, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
-    from hushcall.phone.phone import Outcome, Phone
+    from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.ledger import Limits
     from hushcall.phone.setup import SetUp
+    from hushcall.phone.visit import Outcome
 
 phone = typer.Typer(
     help="The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline.",
@@ -54,6 +56,18 @@ def init(
     least_crowd: Annotated[
         int | None, typer.Option(min=0, help="Phones without a name that a round must have. Default: 0.")
     ] = None,
+    mechanisms: Annotated[
+        str | None, typer.Option(help="What a server may use, by name. Default: 'subspace whole-number'.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Days in which one caller is in at most one report. Default: 30.")
+    ] = None,
+    home_area: Annotated[
+        int | None, typer.Option(help="Your own area code: made-up callers share it like real ones. Never sent.")
+    ] = None,
+    trust_again: Annotated[
+        bool, typer.Option("--trust-again", help="Take part again after the server showed a round of its own.")
+    ] = False,
     policy: Annotated[str | None, typer.Option(help="What a bad caller gets: block or warn. Default: block.")] = None,
     block_days: Annotated[int | None, typer.Option(help="Block what was seen on so many days. Default: 2.")] = None,
     home: Home = None,
@@ -79,6 +93,8 @@ def init(
         "area_in_clear": None if whole_only is None else not whole_only,
         "least_crowd": least_crowd,
         "by_name": None if nameless_only is None else not nameless_only,
+        "mechanisms": mechanisms,
+        "horizon": horizon,
     }
     done = set_up(
         folder_of(home),
@@ -90,6 +106,8 @@ def init(
         limits=limits,
         policy=policy,
         block_days=block_days,
+        home_area=home_area,
+        trust_again=trust_again,
         patience=LOCK_PATIENCE,
     )
     if json:
@@ -165,9 +183,10 @@ def check(
       hushcall phone check "(202) 555-0143"
     """
     from hushcall.phone.screening.screen import Screen
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
-        verdict = Screen(store).verdict(number, int(time.time()))
+        verdict = Screen(store, plan_of(store)).verdict(number, int(time.time()))
     if json:
         entry = None if verdict.entry is None else asdict(verdict.entry)
         show.print_json(
@@ -235,7 +254,7 @@ def _set_up_in_words(done: SetUp) -> Iterator[str]:
 
 
 def _plain(limits: Limits) -> dict[str, Any]:
-    return {name: value if isinstance(value, int) else float(value) for name, value in asdict(limits).items()}
+    return {name: float(value) if isinstance(value, Fraction) else value for name, value in asdict(limits).items()}
 
 
 def _sentence(outcome: Outcome) -> str:
@@ -251,6 +270,9 @@ for _command in (
     report,
     sync,
     check,
+    personal.allow,
+    personal.block,
+    personal.own,
     show_state.status,
     show_state.ledger,
     show_state.explain,

@@ -18,6 +18,7 @@ from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
     from hushcall.numbers import Number
+    from hushcall.phone.reporting.conclusions import Conclusion
     from hushcall.phone.reporting.explain import Explanation, Sent
 
 OTHERS = 4
@@ -68,9 +69,10 @@ def ledger(home: Home = None, json: Json = False) -> None:
         limits, spends = books.Limits.load(store), books.spends(store)
         words = books.guarantee(store, limits, now)
         window, life = books.spent(store, now - limits.days * books.DAY), books.spent(store)
+        most = float(books.per_caller(store))
     if json:
         rows = [{**asdict(spend), "epsilon": str(spend.epsilon), "at": iso(spend.at)} for spend in spends]
-        totals = {"window": float(window), "life": float(life)}
+        totals = {"window": float(window), "life": float(life), "one_caller": most}
         caps = {"report": float(limits.report), "window": float(limits.window), "life": float(limits.life)}
         show.print_json({"spends": rows, "spent": totals, "caps": caps, "guarantee": words})
         return
@@ -97,14 +99,18 @@ def explain(
 
       hushcall phone explain --json
     """
+    from hushcall.phone.reporting.conclusions import conclusions
     from hushcall.phone.reporting.explain import explain as work_out
+    from hushcall.phone.reporting.ledger import Limits
 
-    sent = _example() if example else _last(home)
+    sent, horizon = (_example(), Limits().horizon) if example else _last(home)
     found = work_out(sent, _others(sent))
+    linked = conclusions(found.epsilon, horizon, sent.one_value)
     if json:
-        show.print_json(_plain(sent, found))
+        show.print_json({**_plain(sent, found), "linked": [asdict(one) for one in linked]})
         return
     _print(sent, found)
+    _print_linked(linked, horizon)
 
 
 def _example() -> Sent:
@@ -114,11 +120,25 @@ def _example() -> Sent:
     return example(os_entropy)
 
 
-def _last(home: Any) -> Sent:
+def _last(home: Any) -> tuple[Sent, int]:
     from hushcall.phone.reporting.explain import Sent
+    from hushcall.phone.reporting.ledger import Limits
+    from hushcall.phone.setup import plan_of
 
     with opened(home) as store:
-        return Sent.last(store)
+        return Sent.last(store, plan_of(store)), Limits.load(store).horizon
+
+
+def _print_linked(linked: list[Conclusion], horizon: int) -> None:
+    table = Table(title="If one number calls every day, and somebody links all reports of this phone")
+    for column in ("after", "reports about it", "ε about it", "1 in 100 becomes, on average", "and never more than"):
+        table.add_column(column, justify="right")
+    for one in linked:
+        mean = "not worked out" if one.mean is None else f"{one.mean:.0%}"
+        days = f"{one.days} day{'' if one.days == 1 else 's'}"
+        table.add_row(days, str(one.reports), f"{one.epsilon:g}", mean, f"{one.most:.0%}")
+    show.console.print(table)
+    show.console.print(f"A caller is in one report in {horizon} days, however often it calls (--horizon).")
 
 
 def _others(sent: Sent) -> list[Number]:
@@ -133,7 +153,8 @@ def _others(sent: Sent) -> list[Number]:
     start = uniform(words(coins(8))[0], len(FICTIONAL))
     nobodys = (FICTIONAL[(start + 37 * step) % len(FICTIONAL)] for step in range(len(FICTIONAL)))
     drawn = (plan.first_suffix + uniform(words(coins(8))[0], plan.valid_suffixes) for _ in range(MOST_TRIES))
-    numbers = (plan.number(area, suffix) for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
+    suffixes = (suffix for suffix in chain(nobodys, drawn) if suffix != sent.number.suffix)
+    numbers = (number for suffix in suffixes if (number := plan.existing(area, suffix)) is not None)
     some = list(islice(numbers, OTHERS))
     mechanism = sent.one_value
     if mechanism is None:

@@ -21,10 +21,10 @@ from hushcall.formats.blocklists.phoneblock import PHONEBLOCK
 from hushcall.formats.blocklists.plain import PLAIN
 from hushcall.formats.blocklists.spamblocker import SPAMBLOCKER
 from hushcall.formats.blocklists.vcard import VCARD, cards
-from hushcall.formats.blocklists.writer import Writer
+from hushcall.formats.blocklists.writer import Writer, shortened
 from hushcall.formats.blocklists.yacb import YACB
 
-__all__ = ["WRITERS", "Writer", "cards", "ios_changes", "writer_named"]
+__all__ = ["WRITERS", "Writer", "cards", "ios_changes", "shortened", "writer_named"]
 
 WRITERS: dict[str, Writer] = {
     writer.name: writer

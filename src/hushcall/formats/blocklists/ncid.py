@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 
 from hushcall.formats.blocklists.writer import Writer, captured, text_lines, why, with_plus
+from hushcall.numbers.lookalikes import abroad_too
 from hushcall.protocol.blocklist import Blocklist, Entry
 
 MOST_CHARACTERS = 50
 _REMARK = r"hushcall: [0-9]+ days? - about [0-9]+ phones?"
-_LINE = re.compile(rf"\^(1\?[0-9]+|[2-9][0-9]+) #= {_REMARK}")
+_LINE = re.compile(rf"\^(1\?[0-9]+|[0-9]+) #= {_REMARK}")
 
 
 def write(blocklist: Blocklist) -> bytes:
@@ -33,7 +34,10 @@ def _remark(entry: Entry) -> str:
 
 
 def _expression(number: str) -> str:
-    return f"^1?{number[2:]}" if number.startswith("+1") else f"^{number[1:]}"
+    """With the 1 or without it, unless the digits without it are a number of another country."""
+    if number.startswith("+1") and not abroad_too(number[2:]):
+        return f"^1?{number[2:]}"
+    return f"^{number[1:]}"
 
 
 NCID = Writer("ncid", "NCID", "ncidd.blacklist", "text/plain", write, read)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hushcall import checks
 from hushcall.errors import InvalidList
+from hushcall.numbers import NANP
+from hushcall.numbers.lookalikes import abroad_too
 from hushcall.protocol.blocklist import E164, Blocklist, Entry, iso
 
 MARK = "hushcall"
@@ -18,6 +21,10 @@ MARK = "hushcall"
 
 WHY = r"hushcall: seen [0-9]+ days? - about [0-9]+ phones? on [0-9]{4}-[0-9]{2}-[0-9]{2}"
 """A regular expression for what :func:`why` says: no comma, quote or line break, so that it needs no escaping."""
+
+
+NATIONAL_PREFIXES = {"49": "0", "33": "0", "44": "0", "39": "", "34": "", "43": "0", "41": "0", "55": "0", "91": "0"}
+"""What is dialled instead of the country code, in the countries whose plans are shipped beside North America's."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,19 @@ def why(entry: Entry) -> str:
     phones, days = max(1, round(entry.estimate)), entry.days
     counted = f"{days} day{'s' * (days > 1)} - about {phones} phone{'s' * (phones > 1)}"
     return f"{MARK}: seen {counted} on {iso(entry.last)[:10]}"
+
+
+def shortened(blocklist: Blocklist, limit: int | None) -> Blocklist:
+    """The list with its ``limit`` largest entries only, for routers whose lists are short.
+
+    Largest is the estimate; of equals, what was seen on more days, and then the number that comes first. The version
+    and the terms stay, so equal lists and limits give equal bytes.
+    """
+    if limit is None or limit >= len(blocklist.entries):
+        return blocklist
+    checks.whole("limit", limit, 1)
+    ranked = sorted(blocklist.entries, key=lambda entry: (-entry.estimate, -entry.days, entry.number))
+    return replace(blocklist, entries=tuple(sorted(ranked[:limit], key=lambda entry: entry.number)))
 
 
 def text_lines(data: bytes, end: str = "\n") -> list[str]:
@@ -95,12 +115,28 @@ def with_plus(texts: Iterable[str]) -> frozenset[str]:
 
 
 def forms(number: str) -> tuple[str, ...]:
-    """How a telephone line may present this caller, for tools that compare texts; in country 1 also without the 1.
+    """How a telephone line may present this caller, for tools that compare texts.
 
-    >>> forms("+12025550143")
-    ('+12025550143', '12025550143', '2025550143')
+    In country 1 also without the 1; elsewhere with 00, and with what is dialled instead of the country code. Digits
+    that mean somebody else, too, are left out: +32 3 234 56 78 (Antwerp) without its plus is a number of Los Angeles.
+
+    >>> forms("+12025550143"), forms("+4930123456")
+    (('+12025550143', '12025550143', '2025550143'), ('+4930123456', '4930123456', '004930123456', '030123456'))
+    >>> forms("+3232345678"), forms("+13232345678")
+    (('+3232345678', '003232345678'), ('+13232345678', '13232345678'))
     """
-    return (number, number[1:], number[2:]) if number.startswith("+1") else (number, number[1:])
+    digits = number[1:]
+    if digits[0] == "1":
+        return (number, digits) if abroad_too(digits[1:]) else (number, digits, digits[1:])
+    code = next((digits[:end] for end in (1, 2, 3) if digits[:end] in NATIONAL_PREFIXES), "")
+    national = (NATIONAL_PREFIXES[code] + digits[len(code) :],) if code else ()
+    plain = () if len(digits) == 10 and in_north_america(digits) else (digits,)
+    return number, *plain, f"00{digits}", *national
+
+
+def in_north_america(digits: str) -> bool:
+    """Whether ten digits are a number of country code 1."""
+    return NANP.existing(int(digits[:3]), int(digits[3:])) is not None
 
 
 def reasons_by_form(blocklist: Blocklist) -> Iterator[tuple[str, str]]:

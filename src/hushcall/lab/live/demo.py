@@ -20,11 +20,13 @@ from hushcall.errors import InvalidParameter
 from hushcall.lab.live.demo_server import Running, SharedClock, server
 from hushcall.lab.live.fleet import Fleet, Operator
 from hushcall.lab.live.live_day import DAY, play_day
-from hushcall.lab.live.stream import REGION, TOLL_FREE, Campaign, Stream
-from hushcall.numbers import NANP, Number
+from hushcall.lab.live.scenery import scenery
+from hushcall.lab.live.stream import Campaign, Stream
+from hushcall.numbers import Number, plan_named
+from hushcall.phone.home.action import Action
 from hushcall.phone.reporting import ledger
 from hushcall.phone.screening.list_sync import ListClient
-from hushcall.phone.screening.lookup import Action, LoadedList, check
+from hushcall.phone.screening.lookup import LoadedList, check
 from hushcall.protocol.blocklist import Blocklist
 
 WINDOW = 4
@@ -42,6 +44,7 @@ class Plan:
     phones: int = 2500
     days: int = 9
     seed: int = 1
+    region: str = "NANP"
 
     def __post_init__(self) -> None:
         checks.whole("phones", self.phones, 200, 100_000)
@@ -91,26 +94,25 @@ class Fate:
 
 def campaigns(plan: Plan) -> list[Campaign]:
     """The demo's cast: spammers who come, stay, stop and move on; a school and a pharmacy."""
+    scene = scenery(plan.region)
 
-    def one(
-        name: str, area: int, line: int, reach: float, first: int = 1, last: int = plan.days, *, spam: bool = True
-    ) -> Campaign:
-        return Campaign(name, NANP.number(area, 5_550_100 + line), reach, first, max(first, last), spam=spam)
+    def one(name: str, reach: float, first: int = 1, last: int = plan.days, *, spam: bool = True) -> Campaign:
+        return Campaign(name, scene.number(name), reach, first, max(first, last), spam=spam)
 
     cast = [
-        one("car warranty", TOLL_FREE[0], 11, 0.09),
-        one("tax office", REGION[0], 12, 0.08),
-        one("holiday prize", TOLL_FREE[1], 13, 0.06, 1, 3),
-        one("bank alert", REGION[6], 14, 0.06, 1, 4),
-        one("bank alert (moved)", REGION[6], 15, 0.06, 5),
-        one("debt relief", REGION[2], 16, 0.05),
-        one("parcel fee", REGION[3], 17, 0.05, 3, 7),
-        one("crypto tip", TOLL_FREE[2], 18, 0.05, 4),
-        one("power company", REGION[5], 19, 0.04, 2),
-        one("survey", REGION[1], 20, 0.03),
-        one("one ring", REGION[4], 21, 0.02, 5),
-        one("the school", REGION[7], 31, 0.06, 2, spam=False),
-        one("the pharmacy", REGION[0], 32, 0.06, spam=False),
+        one("car warranty", 0.09),
+        one("tax office", 0.08),
+        one("holiday prize", 0.06, 1, 3),
+        one("bank alert", 0.06, 1, 4),
+        one("bank alert (moved)", 0.06, 5),
+        one("debt relief", 0.05),
+        one("parcel fee", 0.05, 3, 7),
+        one("crypto tip", 0.05, 4),
+        one("power company", 0.04, 2),
+        one("survey", 0.03),
+        one("one ring", 0.02, 5),
+        one("the school", 0.06, 2, spam=False),
+        one("the pharmacy", 0.06, spam=False),
     ]
     return [each for each in cast if each.first <= plan.days]
 
@@ -131,7 +133,15 @@ class Demo:
 
     def __post_init__(self) -> None:
         self.cast = campaigns(self.plan)
-        self.stream = Stream(self.plan.phones, self.cast, self.plan.seed)
+        scene = scenery(self.plan.region)
+        self.stream = Stream(
+            self.plan.phones,
+            self.cast,
+            self.plan.seed,
+            plan=scene.plan,
+            region=scene.region,
+            toll_free=scene.toll_free,
+        )
         self.operator = Operator(self.running.url, self.running.token)
         self.readers = [ListClient(self.folder / f"phone-{place}", self.running.url) for place in range(VERIFIERS)]
         for reader in self.readers:
@@ -140,7 +150,7 @@ class Demo:
     def days(self) -> Iterator[Day]:
         """Play them, one after the other."""
         self.progress("phones enrol", 0, 1)
-        fleet = Fleet(self.operator, self.plan.phones, self.clock, b"demo %d" % self.plan.seed)
+        fleet = Fleet(self.operator, self.plan.phones, self.clock, b"demo %d" % self.plan.seed, self.stream.plan)
         pharmacy = next(c for c in self.cast if c.name == "the pharmacy")
         self._ask("allowlist", pharmacy.number, "a pharmacy that reminds people of their medicine", "its owner")
         events = ["the operator puts the pharmacy on the allowlist"]
@@ -257,14 +267,14 @@ def _entry(made: Blocklist, number: Number) -> Any:
     return next((entry for entry in made.entries if entry.number == str(number)), None)
 
 
-def settings_for(folder: Path) -> Any:
+def settings_for(folder: Path, region: str = "NANP") -> Any:
     """A server's settings for the demo: the defaults, but for the shorter window and its own folder."""
     from hushcall.server.settings import Settings
 
     return Settings(
         data=folder / "server",
         database="",  # whatever the environment says: no real one
-        round={"scheduler": False},  # type: ignore[arg-type]
+        round={"scheduler": False, "plan": plan_named(region).name},  # type: ignore[arg-type]
         list={"window": WINDOW},  # type: ignore[arg-type]
         intake={"per_device": 1000, "linger_ms": 0},  # type: ignore[arg-type]
     )
@@ -277,5 +287,5 @@ def stage(plan: Plan, port: int, progress: Progress) -> Iterator[Demo]:
     with tempfile.TemporaryDirectory(prefix="hushcall-demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         progress("the server starts", 0, 1)
-        with server(settings_for(folder), port, clock, plan.seed) as running:
+        with server(settings_for(folder, plan.region), port, clock, plan.seed) as running:
             yield Demo(plan, running, clock, folder, progress)

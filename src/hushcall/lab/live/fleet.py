@@ -15,7 +15,7 @@ from typing import Any
 import urllib3
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import Number
+from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
@@ -59,7 +59,14 @@ class _Line(HttpTransport):
 class Fleet:
     """``count`` phones, enrolled by the operator; ``seed`` makes their coins, and with them everything they send."""
 
-    def __init__(self, operator: Operator, count: int, clock: Callable[[], float], seed: bytes = b"fleet") -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        count: int,
+        clock: Callable[[], float],
+        seed: bytes = b"fleet",
+        plan: NumberingPlan = NANP,
+    ) -> None:
         self.url, self.clock = operator.url, clock
         self.pool = urllib3.PoolManager(maxsize=THREADS, timeout=60, retries=False)
         self._round: RoundInfo | None = None
@@ -69,7 +76,7 @@ class Fleet:
             wanted = min(ENROL_AT_ONCE, count - len(self.phones))
             for row in operator.ask("POST", "/v1/admin/devices", {"count": wanted})["devices"]:
                 coins = seeded(seed + len(self.phones).to_bytes(4, "big"))
-                self.phones.append(Phone(Store.in_memory(), _Line(self, row["token"]), coins=coins, clock=clock))
+                self.phones.append(Phone(Store.in_memory(), _Line(self, row["token"]), plan, coins, clock))
 
     @property
     def round(self) -> RoundInfo:

@@ -50,6 +50,8 @@ class Stream:
     seed: int = 1
     chatter: float = 0.8
     plan: NumberingPlan = NANP
+    region: Sequence[int] = REGION
+    toll_free: Sequence[int] = TOLL_FREE
 
     def day(self, day: int) -> list[list[Number]]:
         """Who calls each phone on a day, in the order of the phones."""
@@ -64,12 +66,13 @@ class Stream:
             # Two chances instead of a Poisson law: nobody can tell the difference in what follows.
             for _ in range(2):
                 if world.random() < self.chatter / 2:
-                    calls[phone].append(_stranger(world, self.plan))
+                    calls[phone].append(self._stranger(world))
             world.shuffle(calls[phone])
         return calls
 
-
-def _stranger(world: random.Random, plan: NumberingPlan) -> Number:
-    place = world.random()
-    codes = REGION if place < 0.7 else TOLL_FREE if place < 0.85 else plan.area_codes
-    return plan.number(world.choice(codes), world.randrange(plan.first_suffix, plan.suffixes))
+    def _stranger(self, world: random.Random) -> Number:
+        place, plan = world.random(), self.plan
+        area = world.choice(self.region if place < 0.7 else self.toll_free if place < 0.85 else plan.area_codes)
+        if plan.lengths:
+            return plan.dummy(world.randbytes, area)
+        return plan.number(area, world.randrange(plan.first_suffix, plan.suffixes))

@@ -19,7 +19,8 @@ from hushcall.learn.channels import channel_sums, decode_hard
 from hushcall.learn.list_decoding import likeliest
 from hushcall.learn.subspace import SubspaceLearner
 from hushcall.learn.succinct_histogram import SuccinctHistogramLearner
-from hushcall.learn.whole_number import SUFFIX_BITS, WholeNumberLearner
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.report.mechanism import Mechanism

@@ -6,6 +6,7 @@ codes; its appendix on buckets shows how much larger a number looms in its bucke
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ HEAVY = 143
 STRIPED = 100
 """Complaints a day above which the paper marks a number in its picture of area codes."""
 LEVELS = (1, 10, 20, 50, STRIPED, HEAVY)
+
+
+def by_area_code(calls: Calls) -> dict[int, int]:
+    """Complaints about callers of each area code of the plan, in its order: how ``numbers.nanp_callers`` was made."""
+    counts = Counter(calls.area.tolist())
+    return {area: counts[area] for area in NANP.area_codes}
 
 
 def summary(calls: Calls) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from hushcall.lab.study.metrics import relative_blocking
 from hushcall.lab.study.months import Setting, weight
 from hushcall.mechanisms import names
+from hushcall.profiles import WINDOWS
 
 Results = Mapping[Setting, list[dict[str, Any]]]
 Row = dict[str, Any]
@@ -32,6 +33,10 @@ LEVEL = 0.05
 """Ours in the comparison: one day in twenty may list one number that nobody reported. The paper lives with 8 false ones
 a month.
 """
+SCANNED = ", ".join(map(str, WINDOWS))
+SCAN_PROMISES = {8.0: 1.5, 6.0: 0.95, 4.0: 0.38}
+REAL_TOLERANCE = 3
+"""What the profiles set aside for invited devices."""
 REAL_LEVEL = 0.25
 """On today's sparse spam: at most a quarter of a wrong listing a day by noise, over all eight million numbers of all
 area codes.
@@ -207,7 +212,8 @@ def _compare_settings(quick: bool) -> list[Setting]:
     budgets = (3.0, 11.8) if quick else BUDGETS
     out = [Setting("none", 1.0)]
     for epsilon in budgets:
-        out += [Setting(names.SUBSPACE, epsilon, level=LEVEL), Setting(names.WHOLE_NUMBER, epsilon, level=LEVEL)]
+        ours = Setting(names.SUBSPACE, epsilon, level=LEVEL)
+        out += [ours, Setting(names.WHOLE_NUMBER, epsilon, level=LEVEL), replace(ours, scan=True)]
         # The original's exact cost is (T+1)/(2T+1) of its nominal budget: it may be given more.
         out.append(Setting(names.SH_ORIGINAL, round(epsilon * 5 / 3, 9)))
         if epsilon > EPSILON_OLH:
@@ -225,7 +231,7 @@ def _compare_rows(results: Results) -> list[Row]:
     plain = next(r[0]["blocking"] for s, r in results.items() if s.mechanism == "none")
     rows = []
     for setting, found in results.items():
-        name = setting.mechanism + (", list" if setting.list_size else "")
+        name = setting.mechanism + (", list" if setting.list_size else "") + (", scan" if setting.scan else "")
         epsilon = setting.epsilon * 3 / 5 if setting.mechanism == names.SH_ORIGINAL else setting.epsilon
         days = len(found[0]["days"])
         row: Row = {"mechanism": name, "epsilon": round(epsilon, 6), "path": "full decoder" if setting.full else "fast"}
@@ -264,7 +270,11 @@ def _real_settings(quick: bool) -> list[Setting]:
     out = [Setting("none", 1.0, 10), Setting(names.SH_EXTENDED, 11.8), Setting(names.SH_EXTENDED, 15.0)]
     for epsilon in budgets:
         daily = Setting(names.SUBSPACE, epsilon, 10, level=REAL_LEVEL)
-        out += [daily, replace(daily, window=7), replace(daily, level=1e-3)]
+        out += [daily, replace(daily, window=7), replace(daily, scan=True), replace(daily, level=1e-3)]
+        out += [
+            replace(daily, scan=True, tolerance=REAL_TOLERANCE),
+            replace(daily, mechanism=names.WHOLE_NUMBER, scan=True),
+        ]
     return out
 
 
@@ -274,7 +284,8 @@ def _real_rows(results: Results) -> list[Row]:
     for setting, found in results.items():
         days = len(found[0]["days"])
         row: Row = {"mechanism": setting.mechanism, "epsilon": setting.epsilon, "theta": setting.tau}
-        row |= {"window": setting.window, "level": setting.level, **summary(found)}
+        row |= {"window": ", ".join(map(str, setting.windows)), "level": setting.level, "tolerance": setting.tolerance}
+        row |= summary(found)
         row["listed_a_day"] = statistics.fmean(one["listed"] for one in found) / days
         row["relative_cbr"], row["relative_cbr_sd"] = spread(
             [{"r": relative_blocking(one["blocking"], plain)} for one in found], "r"
@@ -287,11 +298,18 @@ def _real_rows(results: Results) -> list[Row]:
 def _real_statements(rows: list[Row]) -> list[Statement]:
     listed = sum(row["listed_a_day"] for row in rows if row["mechanism"] == names.SH_EXTENDED)
     out = [Statement("the paper's protocol at τ = 143 finds nothing on today's spam", f"{listed:g} a day", listed == 0)]
-    if _has(rows, mechanism=names.SUBSPACE, epsilon=8.0, window=1, level=REAL_LEVEL):
-        row = pick(rows, mechanism=names.SUBSPACE, epsilon=8.0, window=1, level=REAL_LEVEL)
+    if _has(rows, mechanism=names.SUBSPACE, epsilon=8.0, window="1", level=REAL_LEVEL):
+        row = pick(rows, mechanism=names.SUBSPACE, epsilon=8.0, window="1", level=REAL_LEVEL)
         says = "ours: CBR/CBR* ≥ 0.95 at ε = 8, θ = 10"
         text = f"{row['relative_cbr']:.2f} ± {row['relative_cbr_sd']:.2f}, {row['wrong_a_day']:.2f} wrong a day"
         out.append(Statement(says, text, row["relative_cbr"] >= 0.95 and row["wrong_a_day"] < 1))
+    for epsilon, least in SCAN_PROMISES.items():
+        wanted = {"mechanism": names.SUBSPACE, "epsilon": epsilon, "window": SCANNED, "tolerance": 0}
+        if _has(rows, **wanted):
+            row = pick(rows, **wanted)
+            text = f"{row['relative_cbr']:.2f} ± {row['relative_cbr_sd']:.2f}, {row['wrong_a_day']:.2f} wrong a day"
+            good = row["relative_cbr"] >= least and row["wrong_a_day"] <= REAL_LEVEL
+            out.append(Statement(f"ours: a scan reaches CBR/CBR* ≥ {least:g} at ε = {epsilon:g}, θ = 10", text, good))
     return out
 
 

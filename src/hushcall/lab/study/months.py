@@ -9,26 +9,23 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushcall import checks
 from hushcall.lab.data.datasets import Calls
 from hushcall.lab.study import bucket_model
+from hushcall.lab.study.buckets import buckets_of
 from hushcall.lab.study.metrics import Scores, blocking_rates, days_to_listing
+from hushcall.lab.study.windowed import windowed
 from hushcall.learn.bucket_setup import open_bucket
-from hushcall.learn.decision import Support
-from hushcall.learn.window import PooledSupport
 from hushcall.mechanisms.scheme import Family
 from hushcall.numbers import NANP
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import seeded
-from hushcall.profiles import Profile
-from hushcall.protocol.items import WHOLE, ItemCodec
+from hushcall.profiles import WINDOWS, Profile
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.mechanism import report_bytes
 
 SCALE = NANP.suffixes
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,13 @@ class Setting:
     window: int = 1  # days decided together; 1 is daily
     full: bool = False  # phone by phone with the real decoder, instead of the fast simulation
     days: int = 0  # only the first so many; 0 is all
+    scan: bool = False  # windows of all lengths, as the service decides, instead of one
+    tolerance: int = 0  # fakes that no decision must fall for
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """The lengths that are decided."""
+        return WINDOWS if self.scan else (self.window,)
 
     def profile(self) -> Profile:
         """The library's profile for it."""
@@ -60,31 +64,9 @@ class Setting:
             repetitions=self.rounds,
             list_size=self.list_size,
             accounting=Accounting.EXACT if self.exact else Accounting.PAPER,
+            tolerance=self.tolerance,
+            windows=self.windows,
         )
-
-
-def buckets_of(
-    calls: Calls, day: int, users: int, generator: np.random.Generator, codec: ItemCodec
-) -> dict[int, bucket_model.Bucket]:
-    """The day's buckets by area code (or the one of a round with nothing in the clear), dummies included."""
-    areas, suffixes, counts = calls.counts(day)
-    missing = users - int(counts.sum())
-    plan = np.array(NANP.area_codes)
-    if not codec.bucketed:
-        places = np.searchsorted(plan, areas).astype(np.int64)
-        items = codec.compose(places, areas.astype(np.int64), suffixes.astype(np.int64), NANP)
-        return {WHOLE: bucket_model.Bucket(items, counts.astype(np.int64), missing)}
-    dummies = dict(
-        zip(NANP.area_codes, generator.multinomial(missing, np.full(len(plan), 1 / len(plan))).tolist(), strict=True)
-    )
-    present = np.unique(areas)
-    out = {}
-    for area in sorted({*present.tolist(), *(a for a, d in dummies.items() if d)}):
-        mine = areas == area
-        out[area] = bucket_model.Bucket(
-            suffixes[mine].astype(np.int64), counts[mine].astype(np.int64), dummies.get(area, 0)
-        )
-    return out
 
 
 def detect_day(
@@ -142,14 +124,14 @@ def run_month(calls: Calls, setting: Setting, seed: int) -> dict[str, Any]:
     heavy = [{number for number, count in day.items() if count > setting.tau} for day in truth]
     if setting.mechanism == "none":
         found: list[dict[int, float]] = [{n: float(c) for n, c in day.items() if c > setting.tau} for day in truth]
-    elif setting.window > 1:
-        found = windowed(calls, setting, users, days, generator)
+    elif setting.windows != (1,):
+        found = windowed(calls, setting.profile(), users, days, generator)
         heavy = _heavy_in_window(truth, setting)
     else:
         found = [detect_day(calls, day, setting, users, generator) for day in range(days)]
     listed = [set(day) for day in found]
     scores = [Scores.of(now, above) for now, above in zip(listed, heavy, strict=True)]
-    total = Scores.total(scores)
+    total, longest = Scores.total(scores), max(setting.windows)
     delays = days_to_listing(listed, heavy)
     return {
         "setting": asdict(setting),
@@ -161,7 +143,7 @@ def run_month(calls: Calls, setting: Setting, seed: int) -> dict[str, Any]:
         "f1": total.f1,
         "listed": sum(len(day) for day in listed),
         "never_reported": sum(
-            len(now.difference(*truth[max(0, day - setting.window + 1) : day + 1])) for day, now in enumerate(listed)
+            len(now.difference(*truth[max(0, day - longest + 1) : day + 1])) for day, now in enumerate(listed)
         ),
         "blocking": blocking_rates(listed, truth),
         "delay": sum(delays) / len(delays) if delays else None,
@@ -169,8 +151,8 @@ def run_month(calls: Calls, setting: Setting, seed: int) -> dict[str, Any]:
 
 
 def setting_seed(setting: Setting) -> list[int]:
-    """The setting as integers, so that every setting has its own stream."""
-    return list(repr(replace(setting, full=False)).encode())
+    """The setting as integers, so that every setting has its own stream; what came later leaves older ones theirs."""
+    return list(repr(replace(setting, full=False)).replace(", scan=False, tolerance=0", "").encode())
 
 
 def _heavy_in_window(truth: list[dict[int, int]], setting: Setting) -> list[set[int]]:
@@ -178,56 +160,11 @@ def _heavy_in_window(truth: list[dict[int, int]], setting: Setting) -> list[set[
     out = []
     for day in range(len(truth)):
         sums: dict[int, int] = {}
-        for past in truth[max(0, day - setting.window + 1) : day + 1]:
+        for past in truth[max(0, day - max(setting.windows) + 1) : day + 1]:
             for number, count in past.items():
                 sums[number] = sums.get(number, 0) + count
         out.append({number for number, count in sums.items() if count > setting.tau})
     return out
-
-
-def windowed(
-    calls: Calls, setting: Setting, users: int, days: int, generator: np.random.Generator
-) -> list[dict[int, float]]:
-    """One decision a day on the sum of the last days' tallies, drawn from its law."""
-    past: list[dict[int, tuple[Support, Ints, Ints]]] = []
-    profile, out = setting.profile(), []
-    for day in range(days):
-        today = {}
-        buckets = buckets_of(calls, day, users, generator, profile.scheme.items)
-        for area, bucket in buckets.items():
-            learner: Any = open_bucket(profile, NANP, bucket.users, bytes(SEED_BYTES), len(buckets))
-            if learner is not None:
-                law, held = learner.law(bucket.users), bucket.counts
-                drawn = generator.binomial(held, law.p) + generator.binomial(law.reports - held, law.q)
-                today[area] = (law, bucket.items, drawn)
-        past.append(today)
-        out.append(_decide_window(past[-setting.window :], setting, profile.level, generator))
-    return out
-
-
-def _decide_window(
-    past: list[dict[int, tuple[Support, Ints, Ints]]], setting: Setting, level: float, generator: np.random.Generator
-) -> dict[int, float]:
-    found: dict[int, float] = {}
-    areas = sorted(set().union(*past))
-    domain = range(NANP.first_suffix, NANP.suffixes)
-    for area in areas:
-        parts = [day[area] for day in past if area in day]
-        law = PooledSupport(tuple(part for part, _, _ in parts))
-        least = law.threshold(level, len(domain) * len(areas))
-        items = np.unique(np.concatenate([held for _, held, _ in parts]))
-        totals, estimates = np.zeros(len(items), dtype=np.int64), np.zeros(len(items))
-        for part, held, drawn in parts:
-            # On days without its calls a number is supported by chance alone.
-            counts = generator.binomial(part.reports, part.q, len(items))
-            counts[np.searchsorted(items, held)] = drawn
-            totals += counts
-            estimates += np.asarray(part.estimate(counts.astype(np.float64)))
-        for place in np.flatnonzero((totals >= least) & (estimates > setting.tau)).tolist():
-            found[area * SCALE + int(items[place])] = float(estimates[place])
-        for _ in range(generator.binomial(len(domain), min(law.p_value(least), 1.0))):
-            found.setdefault(area * SCALE + int(generator.integers(domain.start, domain.stop)), float(setting.tau + 1))
-    return found
 
 
 def weight(setting: Setting, users: int = 1000) -> int | None:

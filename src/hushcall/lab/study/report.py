@@ -101,7 +101,20 @@ def markdown(documents: Sequence[Mapping[str, Any]], command: str) -> str:
 
 
 _WANTED = (
-    *("mechanism", "path", "days", "randomiser", "epsilon_hh", "epsilon", "tau", "theta", "window", "level", "rounds"),
+    *(
+        "mechanism",
+        "path",
+        "days",
+        "randomiser",
+        "epsilon_hh",
+        "epsilon",
+        "tau",
+        "theta",
+        "window",
+        "level",
+        "tolerance",
+        "rounds",
+    ),
     *("f1", "precision", "recall", "true", "false", "undetected", "relative_cbr", "listed_a_day", "wrong_a_day"),
     *("report_bytes", "influence", "fakes_needed", "tau_sized", "fakes_needed_sized"),
 )

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hushcall.lab.figures import BLUE, GREEN, MARKERS, ORANGE, PALETTE, RED, save, tidy
+from hushcall.lab.study.experiments import SCANNED
 from hushcall.mechanisms import names
 
 Row = dict[str, Any]
@@ -147,8 +148,9 @@ def draw_real(rows: Sequence[Row], title: str, path: Path) -> None:
     axes = figure.subplots()
     axes.axhline(1, color="0.5", linewidth=1, linestyle="--")
     axes.annotate("daily list without privacy", (0.98, 1), xycoords=("axes fraction", "data"), ha="right", va="bottom")
-    ours = [row for row in rows if row["mechanism"] == names.SUBSPACE and row["level"] > 0.01]
-    _lines(axes, ours, "window", "epsilon", "relative_cbr", {1: "subspace, daily", 7: "subspace, last 7 days together"})
+    ours = [row for row in rows if row["mechanism"] == names.SUBSPACE and row["level"] > 0.01 and not row["tolerance"]]
+    labels = {"1": "subspace, daily", "7": "subspace, last 7 days together", SCANNED: "subspace, scan over windows"}
+    _lines(axes, ours, "window", "epsilon", "relative_cbr", labels)
     paper = [row for row in rows if row["mechanism"] == names.SH_EXTENDED]
     if paper:
         label = "the paper's protocol, τ = 143"

@@ -53,7 +53,7 @@ def run_all(
     return {s: [done[s, _seed(seed, r)] for r in range(_repetitions(s, repetitions))] for s in dict.fromkeys(settings)}
 
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever a change of code changes results: a cache never serves the results of other code."""
 
 

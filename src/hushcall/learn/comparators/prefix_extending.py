@@ -20,16 +20,7 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn.comparators.outlook import described, staged_chance
-from hushcall.learn.comparators.splitting import (
-    best,
-    check_domain,
-    extend,
-    judge,
-    pieces,
-    roots,
-    scaled,
-    shares,
-)
+from hushcall.learn.comparators.splitting import best, check_domain, extend, judge, pieces, roots, scaled, shares
 from hushcall.learn.compiled import kernel
 from hushcall.learn.decision import HeavyHitter, Support, above
 from hushcall.learn.gate import more_than_tau
@@ -176,16 +167,12 @@ class PrefixExtendingLearner(InOnePart[PrefixTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> PrefixExtendingLearner | None:
     """Behind the histograms' gate, and told to seek the ten largest."""
     if not more_than_tau(users, profile.tau):
         return None
-    return PrefixExtendingLearner(PrefixExtending(profile.epsilon), valid_suffixes(plan))
+    return PrefixExtendingLearner(PrefixExtending(profile.epsilon, item_bits=plan.suffix_bits), valid_suffixes(plan))
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: PrefixExtending, buckets: int) -> PrefixExtendingLearner:

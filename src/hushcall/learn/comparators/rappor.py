@@ -194,17 +194,11 @@ class RapporLearner(InOnePart[RapporTally]):
         return "needs a list"
 
 
-def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
-) -> RapporLearner | None:
+def open_bucket(profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int) -> RapporLearner | None:
     """Behind the histograms' gate; with one candidate, since a plan needs none and a round cannot be run."""
     if not more_than_tau(users, profile.tau):
         return None
-    return RapporLearner(Rappor(profile.epsilon, seed=seed), valid_suffixes(plan), _ANY)
+    return RapporLearner(Rappor(profile.epsilon, seed=seed, item_bits=plan.suffix_bits), valid_suffixes(plan), _ANY)
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: Rappor, buckets: int) -> RapporLearner:

@@ -22,16 +22,7 @@ from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.comparators.outlook import described, staged_chance
-from hushcall.learn.comparators.splitting import (
-    best,
-    check_domain,
-    extend,
-    judge,
-    pieces,
-    roots,
-    scaled,
-    shares,
-)
+from hushcall.learn.comparators.splitting import best, check_domain, extend, judge, pieces, roots, scaled, shares
 from hushcall.learn.decision import HeavyHitter, Rule, Support
 from hushcall.learn.gate import more_than_tau
 from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, valid_suffixes
@@ -178,16 +169,14 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
 
 
 def open_bucket(
-    profile: Profile,
-    plan: NumberingPlan,
-    users: int,
-    seed: bytes,
-    buckets: int,
+    profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> TreeHistogramLearner | None:
     """Behind the histograms' gate."""
     if not more_than_tau(users, profile.tau):
         return None
-    return TreeHistogramLearner(TreeHistogram(profile.epsilon, seed=seed), valid_suffixes(plan))
+    return TreeHistogramLearner(
+        TreeHistogram(profile.epsilon, seed=seed, item_bits=plan.suffix_bits), valid_suffixes(plan)
+    )
 
 
 def resume(profile: Profile, plan: NumberingPlan, mechanism: TreeHistogram, buckets: int) -> TreeHistogramLearner:

@@ -2,7 +2,10 @@
 
 A number counts when it called (taken, missed, rejected, or to voicemail), is a number of the plan (not hidden, short or
 foreign), is not among the contacts, is not known otherwise (the owner called it, or the phone has a name for it),
-called within the window, and was not reported within the window. Reading the same log twice changes nothing.
+called within the window, and was not reported within the horizon. Reading the same log twice changes nothing.
+
+Where nobody is left, a caller is made up (:func:`make_up`), and then is chosen, announced again while its bucket is
+skipped, reported and retired exactly as if it had called: a phone without calls takes the same steps as one with them.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from hushcall.errors import InvalidNumber
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import Number, NumberingPlan
 from hushcall.numbers.dialled import tail
+from hushcall.phone.home.action import Action
+from hushcall.phone.home.personal import Personal
 from hushcall.phone.home.store import Store
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read, uniform, words
 
-_NEVER = (1 << 63) - 1  # rounds: more than any phone takes part in
 COUNTED = frozenset({CallKind.INCOMING, CallKind.MISSED, CallKind.REJECTED, CallKind.VOICEMAIL})
 
 
@@ -102,25 +106,52 @@ def contacts(store: Store) -> frozenset[str]:
 def is_known(store: Store, number: str) -> bool:
     """Whether it is a contact, or known otherwise: such a number is never reported, however late it became known."""
     query = "SELECT 1 FROM contacts WHERE number = ? UNION ALL SELECT 1 FROM callers WHERE number = ? AND known"
-    return store.row(query, number, number) is not None or number.endswith(_tails(store))
+    if Personal.load(store).verdict(number) is Action.ALLOW or number.endswith(_tails(store)):
+        return True
+    return store.row(query, number, number) is not None
 
 
-def buffered(store: Store, now: int, window: int, seq: int, *, daily: bool = True) -> list[str]:
-    """The numbers that may be reported in participation ``seq``, in order.
+def buffered(store: Store, now: int, days: int, horizon: int, *, virtual_only: bool = False) -> list[str]:
+    """The numbers that may be reported now, in order: they called within ``days``, and not yet in a report.
 
-    A reported number comes back when it has called again and the window has passed: that many days. Where the owner
-    allows more than one round a day (not ``daily``), a round is what a day is elsewhere, and that many rounds of this
-    phone's own are enough.
+    A reported number comes back when it has called again and the horizon has passed, that many days of the phone's own
+    clock: whatever rounds a server shows, one caller is in one report a horizon. Made-up callers are among them, by the
+    same rules; ``virtual_only`` leaves the real ones out.
     """
-    rounds = window if not daily else _NEVER
     found = store.rows(
         "SELECT c.number FROM callers c LEFT JOIN reported r USING (number)"
-        " WHERE NOT c.known AND c.last > ? AND c.number NOT IN (SELECT number FROM contacts)"
-        " AND (r.number IS NULL OR (r.at < c.last AND (? - r.seq >= ? OR ? - r.at >= ?))) ORDER BY c.number",
-        *(now - window * DAY, seq, rounds, now, window * DAY),
+        " WHERE NOT c.known AND c.last > ? AND c.number NOT IN (SELECT number FROM contacts) AND c.virtual >= ?"
+        " AND (r.number IS NULL OR (r.at < c.last AND ? - r.at >= ?)) ORDER BY c.number",
+        *(now - days * DAY, virtual_only, now, horizon * DAY),
     )
-    tails = _tails(store)
-    return [row[0] for row in found if not row[0].endswith(tails)]
+    tails, own = _tails(store), Personal.load(store)
+    allowed = (row[0] for row in found if own.verdict(row[0]) is not Action.ALLOW)
+    return [number for number in allowed if not number.endswith(tails)]
+
+
+def waiting(store: Store, now: int, days: int, horizon: int) -> int:
+    """How many real callers may be reported now."""
+    made_up = set(buffered(store, now, days, horizon, virtual_only=True))
+    return len(set(buffered(store, now, days, horizon)) - made_up)
+
+
+def make_up(store: Store, number: Number, now: int, coins: ByteSource) -> None:
+    """Take in a made-up caller: it called at some moment of the last day, and from here on is like any other."""
+    (word,) = words(read(coins, WORD_BYTES))
+    store.run(
+        "INSERT INTO callers (number, last, known, virtual) VALUES (?, ?, 0, 1) ON CONFLICT (number) DO NOTHING",
+        *(str(number), now - uniform(word, DAY)),
+    )
+
+
+def is_virtual(store: Store, number: str) -> bool:
+    """Whether a caller was made up."""
+    return store.row("SELECT 1 FROM callers WHERE number = ? AND virtual", number) is not None
+
+
+def reported_since(store: Store, number: str, moment: int) -> bool:
+    """Whether a report after that moment holds this number; one from a clock that ran ahead counts."""
+    return store.row("SELECT 1 FROM reported WHERE number = ? AND at > ?", number, moment) is not None
 
 
 def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tuple[Number, bool]:
@@ -135,6 +166,11 @@ def choose(candidates: list[str], plan: NumberingPlan, coins: ByteSource) -> tup
     return plan.parse(candidates[uniform(word, len(candidates))]), False
 
 
+def of_plan(numbers: Iterable[str], plan: NumberingPlan) -> list[str]:
+    """Those that the plan knows: others were kept under the plan of a server that the phone has left."""
+    return [number for number in numbers if _e164(number, plan, {})]
+
+
 def mark_reported(store: Store, number: str, seq: int, at: int) -> None:
     """Remember that a report holds this number."""
     store.run(
@@ -143,10 +179,10 @@ def mark_reported(store: Store, number: str, seq: int, at: int) -> None:
     )
 
 
-def prune(store: Store, now: int, window: int) -> None:
-    """Drop what no decision can depend on any more: calls, and reports of numbers, from before the window."""
-    store.run("DELETE FROM callers WHERE NOT known AND last <= ?", now - window * DAY)
-    store.run("DELETE FROM reported WHERE at <= ?", now - window * DAY)
+def prune(store: Store, now: int, days: int, horizon: int) -> None:
+    """Drop what no decision can depend on any more: calls from before the window, reports from before the horizon."""
+    store.run("DELETE FROM callers WHERE NOT known AND last <= ?", now - days * DAY)
+    store.run("DELETE FROM reported WHERE at <= ?", now - horizon * DAY)
 
 
 def _e164(raw: str, plan: NumberingPlan, parsed: dict[str, str]) -> str:
@@ -175,7 +211,7 @@ def _remember(store: Store, seen: dict[str, tuple[int, bool]]) -> None:
         return
     with store.transaction():
         store.run_many(
-            "INSERT INTO callers VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET"
-            " last = max(last, excluded.last), known = max(known, excluded.known)",
+            "INSERT INTO callers (number, last, known) VALUES (?, ?, ?) ON CONFLICT (number) DO UPDATE SET"
+            " last = max(last, excluded.last), known = max(known, excluded.known), virtual = 0",
             ((number, last, known) for number, (last, known) in sorted(seen.items())),
         )

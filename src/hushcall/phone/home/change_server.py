@@ -11,7 +11,9 @@ STALE = "stale_list"
 """The setting that says: the list in the folder, with the keys it was believed for, is of a server that was left."""
 
 
-def move_to(store: Store, url: str, token: str, device: int, root: str, root_sha256: str = "") -> None:
+def move_to(
+    store: Store, url: str, token: str, device: int, root: str, root_sha256: str = "", *, plan: str = ""
+) -> None:
     """Change to a server, all of it or nothing: at no moment is one server believed by what was pinned for another.
 
     The old list goes afterwards (:func:`drop_stale_list`). Were it to go before, a power cut in between would leave the
@@ -22,6 +24,7 @@ def move_to(store: Store, url: str, token: str, device: int, root: str, root_sha
         store.put("server", url)
         store.put("token", token)
         store.put("device", str(device))
+        store.put("plan", plan)
         if before not in ("", url):
             store.put("root", "")
             store.put("root_sha256", "")

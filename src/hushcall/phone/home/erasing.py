@@ -9,7 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from hushcall.errors import InvalidData
-from hushcall.phone.home import lock
+from hushcall.phone.home import device_key, lock
 from hushcall.phone.home.store import FILE, LISTS, Store
 
 _PIECE = 1 << 20
@@ -27,7 +27,7 @@ def erase_all(folder: Path) -> None:
     except (InvalidData, sqlite3.Error):
         _overwrite(files)
     try:
-        for path in (*files, folder / lock.FILE):
+        for path in (*files, folder / lock.FILE, folder / device_key.COUNTER):
             path.unlink(missing_ok=True)
         if (folder / LISTS).exists():
             shutil.rmtree(folder / LISTS)

@@ -55,6 +55,17 @@ _MIGRATIONS = (
     );
     """,
     """
+    -- virtual: made up, because nobody called. It lives by the rules of the others
+    ALTER TABLE callers ADD COLUMN virtual INTEGER NOT NULL DEFAULT 0;
+    -- caller: a keyed digest of the number, to add up what was said about one. Gone when the owner forgets
+    ALTER TABLE ledger ADD COLUMN caller TEXT NOT NULL DEFAULT '';
+    -- the round documents that this phone acted on, as reporting.witness compares them
+    CREATE TABLE documents (
+        server TEXT NOT NULL, round INTEGER NOT NULL, part TEXT NOT NULL, sha256 TEXT NOT NULL, body TEXT NOT NULL,
+        seen INTEGER NOT NULL, PRIMARY KEY (server, round, part, sha256)
+    ) WITHOUT ROWID;
+    """,
+    """
     -- A pass to report without a name: what the issuer is asked, and the token once it has signed.
     CREATE TABLE passes (
         server TEXT NOT NULL, round INTEGER NOT NULL, issue_at INTEGER NOT NULL, terms TEXT NOT NULL,
@@ -178,8 +189,9 @@ class Store:
             # A report under way is given up: without the number nobody could ever build another one for its round.
             self.run(
                 f"UPDATE rounds SET {BLANK}, why = 'forgotten',"  # noqa: S608
-                " state = CASE WHEN state IN ('planned', 'announced', 'recorded') THEN 'closed' ELSE state END"
+                " state = CASE WHEN state IN ('skipped', 'sent') THEN state ELSE 'closed' END"
             )
+            self.run("UPDATE ledger SET caller = ''")
         self._execute("VACUUM", ())
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)", ()).fetchall()
 

@@ -25,7 +25,7 @@ from hushcall.privacy.exact import exp_below
 from hushcall.protocol.seeds import derive, report_seed
 from hushcall.protocol.tickets import TICKET_BYTES
 from hushcall.protocol.wire import HEADER_BYTES, pack_value, seal
-from hushcall.report.mechanism import Mechanism, OneValue
+from hushcall.report.mechanism import Mechanism, OneValue, report_bytes
 from hushcall.report.subspace import Subspace
 
 
@@ -48,7 +48,8 @@ class Sent:
         if row.report is None or row.public is None or row.parameters is None or not row.number:
             raise InvalidParameter("round", "have a report that was not forgotten", row.round)
         number, mechanism = plan.parse(row.number), from_plain(row.parameters)
-        return cls(number, mechanism, row.mechanism, row.public, row.report, plan, row.dummy, row.round)
+        report = row.report[: report_bytes(mechanism)]  # without the padding
+        return cls(number, mechanism, row.mechanism, row.public, report, plan, row.dummy, row.round)
 
     @classmethod
     def last(cls, store: Store, plan: NumberingPlan = NANP) -> Sent:

@@ -37,21 +37,24 @@ class Limits:
     window: Fraction = Fraction(32)
     life: Fraction = Fraction(1460)
     days: int = 7
-    rounds_per_day: int = 1
+    horizon: int = 30  # days in which one caller is in at most one report
+    rounds_per_day: int = 1  # joined, and reports recorded
     area_in_clear: bool = True  # whether the area code of a reported number may travel unprotected
     least_crowd: int = 0  # phones without a name that a round must have, or nothing is sent without one
     by_name: bool = True  # whether reports may carry the device's name; False: only rounds that take blind tokens
+    mechanisms: str = "subspace whole-number"  # that a server may use, by name
 
     def __post_init__(self) -> None:
         for name in ("report", "window", "life"):
             checks.positive(f"the cap per {name}", getattr(self, name))
         checks.whole("days", self.days, 1, 366)
         checks.whole("least crowd", self.least_crowd, 0)
+        checks.whole("horizon", self.horizon, self.days, 3660)
         checks.whole("rounds per day", self.rounds_per_day, 1)
         if self.report > self.window:
             raise InvalidParameter("the cap per window", "allow at least one report", float(self.window))
 
-    def changed(self, given: Mapping[str, float | None]) -> Limits:
+    def changed(self, given: Mapping[str, float | str | None]) -> Limits:
         """These with what is given by name; None leaves a limit as it is. All rules hold for the outcome."""
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         for name in changes.keys() & {"report", "window", "life"}:
@@ -74,10 +77,12 @@ class Limits:
             window=Fraction(given["window"]),
             life=Fraction(given["life"]),
             days=int(given["days"]),
+            horizon=int(given["horizon"]),
             rounds_per_day=int(given["rounds_per_day"]),
             area_in_clear=given["area_in_clear"] == str(True),
             by_name=given["by_name"] == str(True),
             least_crowd=int(given["least_crowd"]),
+            mechanisms=given["mechanisms"],
         )
 
 
@@ -91,11 +96,12 @@ class Spend:
     mechanism: str
     what: str
     server: str
+    caller: str = ""  # a keyed digest: equal for equal numbers, and gone once the owner has forgotten them
 
 
 def spends(store: Store) -> list[Spend]:
     """The books, in the order in which they were written: a clock that was set back does not reorder them."""
-    found = store.rows("SELECT round, at, epsilon, mechanism, what, server FROM ledger ORDER BY seq")
+    found = store.rows("SELECT round, at, epsilon, mechanism, what, server, caller FROM ledger ORDER BY seq")
     return [Spend(row[0], row[1], Fraction(row[2]), *row[3:]) for row in found]
 
 
@@ -125,14 +131,29 @@ def objection(store: Store, limits: Limits, cost: Fraction, now: int) -> str:
     return ""
 
 
+def recorded_between(store: Store, start: int, end: int) -> int:
+    """How many reports were recorded from ``start`` on and before ``end``, whatever became of their rounds."""
+    return int(store.row("SELECT count(*) FROM ledger WHERE at >= ? AND at < ?", start, end)[0])
+
+
+def per_caller(store: Store) -> Fraction:
+    """The most that was ever said about one caller, in ε; what the owner has forgotten cannot be told apart."""
+    sums: dict[str, Fraction] = {}
+    for seq, spend in enumerate(spends(store)):
+        name = spend.caller or f"forgotten {seq}"
+        sums[name] = sums.get(name, Fraction(0)) + spend.epsilon
+    return max(sums.values(), default=Fraction(0))
+
+
 def record(store: Store, seq: int, spend: Spend) -> None:
     """Write a spend down, once per round: part of the transaction that keeps the report."""
     if spend.epsilon <= 0:
         raise InvalidParameter("epsilon", "be positive", float(spend.epsilon))
     store.run(
-        "INSERT INTO ledger (seq, server, round, at, epsilon, epsilon_float, mechanism, what) VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT INTO ledger (seq, server, round, at, epsilon, epsilon_float, mechanism, what, caller)"
+        " VALUES (?,?,?,?,?,?,?,?,?)",
         *(seq, spend.server, spend.round, spend.at, str(spend.epsilon), float(spend.epsilon)),
-        *(spend.mechanism, spend.what),
+        *(spend.mechanism, spend.what, spend.caller),
     )
 
 
@@ -146,11 +167,11 @@ def guarantee(store: Store, limits: Limits, now: int) -> str:
     other = "another number with the same area code" if bucketed else "any other number"
     life, window = float(spent(store)), float(spent(store, now - limits.days * DAY))
     reports = "1 report" if len(books) == 1 else f"{len(books)} reports"
-    span = f"{limits.days} {'days' if limits.rounds_per_day == 1 else 'rounds'}"
     return (
         f"{reports} since {iso(books[0].at)[:10]}. Had one of the callers been {other}, what was sent in "
-        f"any {span} would have been at most e^{float(largest):g} = {math.exp(largest):.3g} times more or "
-        f"less likely, because a number is in at most one report of that time. {CLEAR if bucketed else ''}"
+        f"any {limits.horizon} days would have been at most e^{float(largest):g} = {math.exp(largest):.3g} times more "
+        f"or less likely, because a caller is in at most one report of that time. {CLEAR if bucketed else ''}"
+        f"About one caller, ever: ε = {float(per_caller(store)):g} at most. "
         f"All reports together: ε = {life:g} of {float(limits.life):g} for life, {window:g} of "
         f"{float(limits.window):g} in the last {limits.days} days."
     )

@@ -2,12 +2,14 @@
 
 ::
 
-    planned ──► announced ──► recorded ──► sent
+    planned ──► announced ─┬► recorded ──► sent
+       │            │      └► covering ──► skipped (cover was sent, nothing spent)
        │            │             │
        └────────────┴─────────────┴──────► skipped (nothing spent) or closed (too late; what was spent stays spent)
 
 The row is unique per server and round id, and takes its report once: whatever a server announces later under the same
-id, this phone never makes a second report for it.
+id, this phone never makes a second report for it. Ids of a server only grow, and joining a round ends every other that
+is unfinished, of whatever server: at any moment at most one report can be on its way.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.states import COLLECTING, OVER_FOR_PHONES
 
 PLANNED, ANNOUNCED, RECORDED, SENT = "planned", "announced", "recorded", "sent"
+COVERING = "covering"
 SKIPPED, CLOSED = "skipped", "closed"
-_NEXT = {PLANNED: "announcement", ANNOUNCED: "report"}
+UNFINISHED = (PLANNED, ANNOUNCED, RECORDED, COVERING)
+_NEXT = {PLANNED: "announcement", ANNOUNCED: "report", COVERING: "report"}
 _COLUMNS = (
     "seq, server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state, ticket, public,"
     " parameters, report, why"
@@ -60,13 +64,8 @@ def find(store: Store, server: str, round_: int) -> Row | None:
 
 def latest(store: Store, *, reported: bool = False) -> Row | None:
     """The newest row, or the newest with a report."""
-    condition = "WHERE report IS NOT NULL" if reported else ""
+    condition = "WHERE parameters IS NOT NULL" if reported else ""
     return _row(store.row(f"SELECT {_COLUMNS} FROM rounds {condition} ORDER BY seq DESC LIMIT 1"))  # noqa: S608
-
-
-def next_seq(store: Store) -> int:
-    """The number that the next participation will have."""
-    return int(store.row("SELECT coalesce(max(seq), 0) + 1 FROM rounds")[0])
 
 
 def joined_between(store: Store, start: int, end: int) -> int:
@@ -85,15 +84,22 @@ def blank_before(store: Store, moment: int) -> None:
     """
     store.run(
         f"UPDATE rounds SET {BLANK} WHERE joined <= ? AND state IN (?, ?, ?)"  # noqa: S608
-        " AND seq < (SELECT max(seq) FROM rounds WHERE report IS NOT NULL)",
+        " AND seq < (SELECT max(seq) FROM rounds WHERE parameters IS NOT NULL)",
         *(moment, SENT, SKIPPED, CLOSED),
     )
+
+
+def highest(store: Store, server: str) -> int:
+    """The largest id of a round of this server that the phone has joined; −1 before the first."""
+    return int(store.row("SELECT coalesce(max(round), -1) FROM rounds WHERE server = ?", server)[0])
 
 
 def join(
     store: Store, server: str, info: RoundInfo, now: int, number: str, bucket: int, moments: Moments, *, dummy: bool
 ) -> None:
-    """Join a round: what will be said in it, and when, is settled here."""
+    """Join a round: what will be said in it, and when, is settled here. Every other unfinished round ends."""
+    for row in _unfinished(store):
+        finished(store, row, CLOSED if row.state == RECORDED else SKIPPED, "the server opened another round")
     store.run(
         "INSERT INTO rounds (server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -120,6 +126,11 @@ def recorded(store: Store, row: Row, public: bytes, parameters: dict[str, Any], 
     )
 
 
+def covering(store: Store, row: Row, body: bytes, why: str) -> None:
+    """No report will be made; these bytes are sent in its place, so that nobody on the way sees a difference."""
+    _move(store, row, "state = ?, report = ?, why = ?", COVERING, body, why)
+
+
 def finished(store: Store, row: Row, state: str, why: str = "") -> None:
     """Nothing more will happen in this round."""
     _move(store, row, "state = ?, why = ?", state, why)
@@ -127,17 +138,21 @@ def finished(store: Store, row: Row, state: str, why: str = "") -> None:
 
 def close_passed(store: Store, server: str, info: RoundInfo) -> None:
     """Give up what the server's clock has overtaken; a spend stays spent."""
-    found = store.rows(
-        f"SELECT {_COLUMNS} FROM rounds WHERE server = ? AND round <= ? AND state IN (?, ?, ?)",  # noqa: S608
-        *(server, info.round, PLANNED, ANNOUNCED, RECORDED),
-    )
-    for row in map(_row, found):
-        if row is None or not (row.round < info.round or info.state in OVER_FOR_PHONES or _missed(row, info)):
+    for row in _unfinished(store):
+        if row.server != server or row.round > info.round:
+            continue
+        if not (row.round < info.round or info.state in OVER_FOR_PHONES or _missed(row, info)):
             continue
         if row.state == RECORDED:
             finished(store, row, CLOSED, "the round closed before the report arrived")
         else:
-            finished(store, row, SKIPPED, f"the round went on before its {_NEXT[row.state]} was made")
+            finished(store, row, SKIPPED, row.why or f"the round went on before its {_NEXT[row.state]} was made")
+
+
+def _unfinished(store: Store) -> list[Row]:
+    marks = ", ".join("?" for _ in UNFINISHED)
+    found = store.rows(f"SELECT {_COLUMNS} FROM rounds WHERE state IN ({marks})", *UNFINISHED)  # noqa: S608
+    return [row for row in map(_row, found) if row is not None]
 
 
 def _missed(row: Row, info: RoundInfo) -> bool:

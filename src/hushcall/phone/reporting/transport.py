@@ -17,6 +17,7 @@ from hushcall.anonymity import tokens
 from hushcall.errors import InvalidParameter, Refused, Unreachable
 from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.work import MOST_BITS, solve
 
 ATTEMPTS = 4
 LONGEST_PAUSE = 30.0
@@ -44,12 +45,16 @@ class Transport(Protocol):
         """Hand in the report. The same bytes again are no error."""
 
 
+LONGEST_PLAN_NAME = 64
+
+
 @dataclass(frozen=True)
 class Enrolment:
     """A device's identity, shown once."""
 
     device: int
     token: str
+    plan: str = ""  # the server's numbering plan; servers of before did not say
 
     def __repr__(self) -> str:
         """Never the token: it may end up in a log."""
@@ -78,7 +83,7 @@ class HttpTransport:
 
     def current_round(self) -> RoundInfo:
         """What the server says about the round that is on, read and checked."""
-        return RoundInfo.from_plain(self._json(self._ask("GET", "/v1/rounds/current")))
+        return RoundInfo.from_plain(self._json(self._ask("GET", "/v1/rounds/current")))  # without the token: see _once
 
     def announce(self, round_: int, bucket: int) -> str:
         """Announce a bucket; the ticket."""
@@ -95,12 +100,28 @@ class HttpTransport:
 
     def enrol(self, invite: str = "") -> Enrolment:
         """Become a device of this server."""
-        body = json.dumps({"invite": invite} if invite else {}).encode()
-        answer = self._json(self._ask("POST", "/v1/devices", body, "application/json"))
+        asked = {"invite": invite} if invite else {}
+        try:
+            answer = self._enrolled(asked)
+        except Refused as refusal:
+            if refusal.problem != "work-needed":
+                raise
+            answer = self._enrolled({**asked, "work": self._work()})
         device, token = answer.get("device"), answer.get("token")
         if type(device) is not int or not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InvalidParameter("enrolment", "hold a device number and a token", sorted(answer))
-        return Enrolment(device, token)
+        return Enrolment(device, token, str(answer.get("plan", ""))[:LONGEST_PLAN_NAME])
+
+    def _enrolled(self, asked: dict[str, str]) -> dict[str, Any]:
+        return self._json(self._ask("POST", "/v1/devices", json.dumps(asked).encode(), "application/json"))
+
+    def _work(self) -> str:
+        """Solve what the server asks for: a second or so, once."""
+        asked = self._json(self._ask("GET", "/v1/devices/challenge"))
+        challenge, bits = str(asked.get("challenge", "")), asked.get("bits")
+        if type(bits) is not int or not 0 <= bits <= MOST_BITS:
+            raise InvalidParameter("challenge", f"ask for at most {MOST_BITS} bits of work", bits)
+        return f"{challenge}:{solve(challenge.encode(), bits).hex()}"
 
     def issue(self, round_: int, request: bytes) -> bytes:
         """Have a blinded message signed (``anonymity.tokens``)."""
@@ -133,7 +154,7 @@ class HttpTransport:
         headers = {"User-Agent": "hushcall", "Accept": "application/json", "Accept-Encoding": "identity"}
         if kind:
             headers["Content-Type"] = kind
-        if self.authorization():
+        if self.authorization() and method != "GET":  # what is public is asked for by nobody in particular
             headers["Authorization"] = self.authorization()
         return self.fetch(method, self.url + path, body, headers)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from hushcall.errors import HushcallError
 from hushcall.numbers import Number
 from hushcall.phone.calls import candidates
-from hushcall.phone.screening.lookup import Action
+from hushcall.phone.home.action import Action
 from hushcall.phone.screening.screen import Screen
 from hushcall.phone.screening.watchdog import tell_systemd
 
@@ -103,14 +103,12 @@ class AgiServer:
 
     async def _answer(self, header: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         now = int(self.clock())
-        number = self.screen.parse(header.get("agi_callerid", ""))
-        if number is None:
-            action, why = Action.ALLOW, "no number that can be looked up"
-        else:
-            verdict = self.screen.verdict(number, now)
-            action, why = verdict.action, verdict.why
-            if len(self._notes) + len(self._unwritten) < MOST_NOTES:
-                self._notes[number] = now
+        caller = header.get("agi_callerid", "")
+        number = self.screen.parse(caller)
+        verdict = self.screen.verdict(number or caller, now)  # a foreign number may be on the owner's own list
+        action, why = verdict.action, verdict.why
+        if number is not None and len(self._notes) + len(self._unwritten) < MOST_NOTES:
+            self._notes[number] = now
         for name, value in (("HUSHCALL_ACTION", action.value), ("HUSHCALL_WHY", why)):
             writer.write(f'SET VARIABLE {name} "{_quoted(value)}"\n'.encode())
             reply = await reader.readline()

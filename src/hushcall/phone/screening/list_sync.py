@@ -13,18 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hushcall.errors import InvalidList, InvalidParameter, Refused, UntrustedList
-from hushcall.phone.screening.lookup import (
-    LIST_FILE,
-    STATE_FILE,
-    Action,
-    LoadedList,
-    Policy,
-    Verdict,
-    check,
-    read_header,
-)
+from hushcall.phone.home.action import Action
+from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, LoadedList, Policy, Verdict, check, read_header
 from hushcall.protocol import anonymity
 from hushcall.protocol.blocklist import apply_delta, iso
+from hushcall.protocol.charter import ROUNDS_TARGET, read_rounds_file
 from hushcall.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -86,6 +79,8 @@ class ListClient:
         if how != "unchanged":
             write_whole(self.folder / LIST_FILE, data)
         write_whole(self.folder / ROOT_FILE, root)
+        if (rounds := source.info(ROUNDS_TARGET)) is not None:
+            write_whole(self.folder / ROUNDS_TARGET, source.download(rounds))
         state = {"version": loaded.version, "synced": _text(now or datetime.now(UTC)), "expires": _text(source.expires)}
         write_whole(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
         before = None if held is None else _version(held)
@@ -94,6 +89,10 @@ class ListClient:
         cost = fetcher.requests, fetcher.bytes
         newest = int(read_header(data)["round"])
         return SyncResult(before, loaded.version, len(loaded), how, *cost, source.expires, newest, digests)
+
+    def named_rounds(self) -> dict[int, dict[str, str]]:
+        """The digests of rounds that the list synced last names: round → part → digest."""
+        return read_rounds_file(_content(self.folder / ROUNDS_TARGET) or b"{}")
 
     def load(self) -> LoadedList:
         """The list that was synced last."""

@@ -10,13 +10,13 @@ import json
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushcall import checks
 from hushcall.errors import InvalidList
-from hushcall.protocol.blocklist import FORMAT, Entry, iso, unix
+from hushcall.phone.home.action import Action
+from hushcall.protocol.blocklist import FORMATS, Entry, iso, unix
 from hushcall.protocol.list_index import ListIndex
 
 if TYPE_CHECKING:
@@ -75,12 +75,13 @@ def read_header(data: bytes) -> dict[str, Any]:
     first = data[: data.find(b"\n")]
     try:
         header = dict(json.loads(first))
-        known = header["format"] == FORMAT
-        _ = [int(header[name]) for name in ("version", "entries", "tau")]  # infinity and NaN are no integers
+        known = header["format"] in FORMATS
+        names = ("version", "entries", "tau", *(("block_days",) if header["format"] == FORMATS[1] else ()))
+        _ = [int(header[name]) for name in names]  # infinity and NaN are no integers
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        raise InvalidList("list", f"start with a {FORMAT} header", first) from None
+        raise InvalidList("list", f"start with a header of {', '.join(FORMATS)}", first) from None
     if not known:
-        raise InvalidList("list", f"have the format {FORMAT}", header["format"])
+        raise InvalidList("list", f"have a format of {', '.join(FORMATS)}", header["format"])
     return header
 
 
@@ -93,31 +94,33 @@ def read_state(folder: Path) -> dict[str, int]:
         return {}
 
 
-class Action(StrEnum):
-    """What to do with a call; a warning is shown, and the call still rings."""
-
-    ALLOW = "allow"
-    WARN = "warn"
-    BLOCK = "block"
-
-
 @dataclass(frozen=True)
 class Policy:
     """When a listed number is bad enough to be blocked; any other listed number gets a warning.
 
-    Blocked is what was seen on at least ``block_days`` days, or reported by at least ``block_phones`` phones for sure:
-    the lower end of the interval counts. Where that is not given, it is the list's own threshold τ. ``contacts``
-    (E.164) are always allowed, whatever the list says.
+    Blocked is what was found on at least ``block_days`` days, or over a window of so many; where the owner does not
+    say, the list does (``block_days`` of its header; 2 in a list of format 1). Blocked is also what at least
+    ``block_phones`` phones reported for sure: the lower end of the interval counts. Where the owner does not say, no
+    count is enough, since one night's liars can make any; only lists of format 1 block at their own threshold τ.
+    ``contacts`` (E.164) are always allowed, whatever the list says.
     """
 
-    block_days: int = 2
+    block_days: int | None = None
     block_phones: float | None = None
     contacts: Container[str] | Callable[[str], bool] = frozenset()
 
     def __post_init__(self) -> None:
-        checks.whole("block_days", self.block_days, 1)
+        if self.block_days is not None:
+            checks.whole("block_days", self.block_days, 1)
         if self.block_phones is not None:
             checks.positive("block_phones", self.block_phones)
+
+    def blocks(self, entry: Entry, header: dict[str, Any]) -> bool:
+        """Whether a listed number is blocked; otherwise its calls ring, with a warning."""
+        days = self.block_days or int(header.get("block_days", 2))
+        tau = float(header["tau"]) if header["format"] == FORMATS[0] else None
+        enough = tau if self.block_phones is None else self.block_phones
+        return max(entry.days, entry.window) >= days or (enough is not None and entry.low >= enough)
 
     def knows(self, number: str) -> bool:
         """Whether a number is a contact's."""
@@ -147,8 +150,8 @@ def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POL
     entry = loaded.find(number)
     if entry is None:
         return Verdict(Action.ALLOW, "not on the list", None, warning)
-    enough = float(loaded.header["tau"]) if policy.block_phones is None else policy.block_phones
     days = f"seen on {entry.days} day{'s' if entry.days > 1 else ''}"
+    days += f" and over {entry.window} together" if entry.window > 1 else ""
     phones = f"reported by about {entry.estimate:.0f} phones (at least {entry.low:.0f})"
-    block = entry.days >= policy.block_days or entry.low >= enough
+    block = policy.blocks(entry, loaded.header)
     return Verdict(Action.BLOCK if block else Action.WARN, f"{phones}, {days}", entry, warning)

@@ -1,4 +1,4 @@
-"""A caller comes in, allow, warn or block leaves: contacts first, then the synced list, by the owner's policy."""
+"""A caller comes in, allow, warn or block leaves: the owner's own list first, then contacts, then the synced list."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from hushcall import checks
 from hushcall.errors import InvalidList, InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates
+from hushcall.phone.home.action import Action
+from hushcall.phone.home.personal import Personal, any_e164
 from hushcall.phone.home.store import Store
-from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, Action, LoadedList, Policy, Verdict, check
+from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, LoadedList, Policy, Verdict, check
 
 POLICIES = ("block", "warn")
 NO_LIST, DAMAGED = "there is no list yet", "the list is damaged"
@@ -25,6 +27,7 @@ class Screen:
     _loaded: LoadedList | None = field(default=None, init=False, repr=False)
     _stamp: object = field(default=None, init=False, repr=False)
     _policy: Policy = field(default_factory=Policy, init=False, repr=False)
+    _own: Personal = field(default_factory=Personal, init=False, repr=False)
     _harshest: str = field(default="block", init=False, repr=False)
     _none: str = field(default=NO_LIST, init=False, repr=False)  # why there is no list in memory
 
@@ -33,7 +36,8 @@ class Screen:
 
     def refresh(self) -> None:
         """Take over what has changed since: contacts, policy, a newer list."""
-        self._policy = Policy(int(self.store.get("block_days", "2")), contacts=candidates.contacts(self.store))
+        self._policy = Policy(int(self.store.get("block_days", "0")) or None, contacts=candidates.contacts(self.store))
+        self._own = Personal.load(self.store)
         self._harshest = self.store.get("policy", "block")
         stamp = self._list_stamp()
         if stamp == self._stamp:
@@ -57,6 +61,9 @@ class Screen:
     def verdict(self, raw: str | Number, now: int) -> Verdict:
         """Judge a caller. Where the owner's policy is to warn, nothing is blocked."""
         number = raw if isinstance(raw, Number) else self.parse(raw)
+        own = self._own.verdict(str(number) if number is not None else any_e164(str(raw), self.plan))
+        if own is not None:
+            return Verdict(own, "on your own list")
         if number is None:
             return Verdict(Action.ALLOW, f"not a number that a list could hold (plan {self.plan.name})")
         loaded = self._loaded  # once: a refresh in another thread may take it away

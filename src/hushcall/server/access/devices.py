@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource, os_entropy, read
@@ -17,6 +18,8 @@ from hushcall.server.db.rows import AdminRow, typed
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
 
+_PROOF_SECONDS = 3600
+"""For longer than any challenge is good."""
 SCOPES = ("read", "lists", "rounds", "devices")
 """What an operator's token may do: look; allow and appeal; move and hold rounds; enrol, invite and revoke."""
 
@@ -46,8 +49,21 @@ class Devices:
     coins: ByteSource = os_entropy
     numbers: ByteSource = os_entropy
 
-    def enrol(self, mode: str, now: int, *, invite: str = "", by_operator: bool = False) -> tuple[int, str]:
-        """A new device: its number and its token."""
+    def enrol(
+        self,
+        mode: str,
+        now: int,
+        *,
+        invite: str = "",
+        by_operator: bool = False,
+        per_minute: int | None = None,
+        proof: bytes | None = None,
+    ) -> tuple[int, str]:
+        """A new device: its number and its token.
+
+        The code and the proof of work are looked at before the minute's share is charged: strangers without either
+        cannot use it up. All of it is one transaction, so whoever is refused has spent nothing.
+        """
         if mode == "operator" and not by_operator:
             raise Problem("enrolment-closed", "Here the operator enrols devices.")
         token = new_token(DEVICE, self.coins)
@@ -59,10 +75,29 @@ class Devices:
                 if used.rowcount != 1:
                     said = "This invite code is unknown or used up." if invite else "There is no invite code."
                     raise Problem("enrolment-closed", said)
+            if proof is not None:
+                self._take(connection, proof, now)
+            if per_minute is not None:
+                self._charge(connection, per_minute, now)
             device = self._new_id()
             row = {"id": device, "token_hash": token_hash(token), "enrolled": now}
             connection.execute(sa.insert(schema.devices).values(**row))
         return device, token
+
+    def _take(self, connection: Connection, proof: bytes, now: int) -> None:
+        """Each proof of work counts once; those whose challenge has passed are forgotten."""
+        table = schema.proofs.c
+        connection.execute(sa.delete(schema.proofs).where(table.at < now - _PROOF_SECONDS))
+        if connection.execute(sa.select(table.at).where(table.proof == proof)).first() is not None:
+            raise Problem("work-needed", "This answer was given before.")
+        connection.execute(sa.insert(schema.proofs).values(proof=proof, at=now))
+
+    def _charge(self, connection: Connection, per_minute: int, now: int) -> None:
+        """Refuse the one too many of this minute, whichever worker it comes to."""
+        minute, second = divmod(now, 60)
+        connection.execute(sa.delete(schema.limits).where(schema.limits.c.minute < minute))
+        if self.store.add_one(connection, schema.limits, {"name": "enrol", "minute": minute}) > per_minute:
+            raise Problem("too-many", retry_after=60 - second)
 
     def enrol_many(self, count: int, now: int) -> list[tuple[int, str]]:
         """Many at once, for an operator that hands out devices."""

@@ -119,7 +119,7 @@ class AdminRow:
 
 @dataclass(frozen=True, slots=True)
 class HitterRow:
-    """A number that a round found."""
+    """A number that a round found, over the last ``length`` rounds. ``implausible``: a sign of forged reports."""
 
     round: int
     number: str
@@ -128,6 +128,8 @@ class HitterRow:
     low: float
     high: float
     p_value: float
+    length: int
+    implausible: bool
 
 
 @dataclass(frozen=True, slots=True)

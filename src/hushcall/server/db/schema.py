@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
 )
 
 metadata = MetaData()
@@ -143,7 +144,7 @@ tallies = Table(
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
     Column("checksum", LargeBinary(32), nullable=False),  # sum of SHA-256(ticket ‖ body) mod 2^256: no order in it
-    Column("data", LargeBinary, nullable=False),
+    Column("data", LargeBinary, nullable=False),  # emptied once no window looks at it any more
 )
 
 decodings = Table(
@@ -164,6 +165,8 @@ hitters = Table(
     Column("low", Float, nullable=False),
     Column("high", Float, nullable=False),
     Column("p_value", Float, nullable=False),
+    Column("length", Integer, nullable=False, default=1, server_default="1"),  # rounds over which it was found
+    Column("implausible", Boolean, nullable=False, default=False, server_default=false()),  # more reports than phones
     Index("hitters_by_number", "number"),
 )
 
@@ -225,6 +228,29 @@ counters = Table(
     Column("name", String(64), primary_key=True),
     Column("worker", String(64), primary_key=True),
     Column("value", BigInteger, nullable=False),
+)
+
+refusals = Table(
+    "refusals",  # of an enrolled device in a round; forgotten with its announcement
+    metadata,
+    Column("round", _KEY, primary_key=True, autoincrement=False),
+    Column("device", _KEY, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+limits = Table(
+    "limits",  # what happened in this minute, over all workers
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+)
+
+proofs = Table(
+    "proofs",  # work that was taken: each answer counts once
+    metadata,
+    Column("proof", LargeBinary(80), primary_key=True),
+    Column("at", BigInteger, nullable=False),
 )
 
 leases = Table(

@@ -108,6 +108,15 @@ class Store:
         rows = [{"round": r, "name": n, "worker": worker, "value": v} for (r, n), v in sorted(counts.items())]
         connection.execute(statement, rows)
 
+    def add_one(self, connection: Connection, table: sa.Table, key: Mapping[str, Any], amount: int = 1) -> int:
+        """Add to the ``count`` of a row, which is made if need be; what it is then, with every other worker's."""
+        dialect: Any = postgresql if self.postgres else sqlite
+        insert = dialect.insert(table).values(**key, count=amount)
+        counted = insert.on_conflict_do_update(
+            index_elements=list(key), set_={"count": table.c["count"] + insert.excluded["count"]}
+        )
+        return int(connection.execute(counted.returning(table.c["count"])).scalar_one())
+
     def lock_round(self, connection: Connection, round_id: int, *, share: bool = False) -> RoundRow | None:
         """A round's row, held still until the transaction ends. On SQLite a write transaction is alone anyway."""
         query = sa.select(schema.rounds).where(schema.rounds.c.id == round_id)

@@ -11,6 +11,7 @@ import hmac
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,8 +20,11 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.mechanisms import parameters
 from hushcall.protocol.items import WHOLE
+from hushcall.protocol.round_document import upload_bytes
 from hushcall.protocol.states import ANNOUNCING, COLLECTING
 from hushcall.protocol.tickets import TICKET_BYTES, ticket_text
+from hushcall.protocol.wire import COVER, strip
+from hushcall.report.mechanism import report_bytes
 from hushcall.server.anonymity.redeeming import Redeeming, is_token, ticket_of, voice_of
 from hushcall.server.db import schema
 from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, typed
@@ -64,18 +68,30 @@ def ticket_for(secret: bytes, device: int) -> bytes:
     return hmac.digest(secret, device.to_bytes(8, "big"), "sha256")[:TICKET_BYTES]
 
 
+@dataclass(frozen=True)
+class Decided:
+    """What was decided for a round: bucket → mechanism, None where it is skipped; and how long all uploads are."""
+
+    mechanisms: dict[int, Any]
+
+    @cached_property
+    def upload_bytes(self) -> int:
+        """The length of the longest report."""
+        return upload_bytes(report_bytes(made) for made in self.mechanisms.values() if made is not None)
+
+
 class Decisions:
-    """The mechanism of each bucket of a round: read once, since nothing in it changes while reports come in."""
+    """What was decided for each bucket of a round: read once, since nothing in it changes while reports come in."""
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[int, Any]] = {}
+        self._known: dict[int, Decided] = {}
 
-    def of(self, connection: Connection, round_id: int) -> dict[int, Any]:
-        """Bucket → mechanism, None where the bucket is skipped."""
+    def of(self, connection: Connection, round_id: int) -> Decided:
+        """The decisions of a round."""
         if round_id not in self._known:
             rows = buckets_of(connection, round_id)
             made = {row.bucket: parameters.from_plain(row.plain) if row.runs else None for row in rows}
-            self._known = {round_id: made}
+            self._known = {round_id: Decided(made)}
         return self._known[round_id]
 
 
@@ -85,12 +101,15 @@ class Intake:
 
     store: Store
     worker: str
+    most_refused: int = 1 << 30
+    silenced: set[tuple[int, int]] = field(default_factory=set)  # (round, device) that is not listened to any more
     decisions: Decisions = field(default_factory=Decisions)
     redeeming: Redeeming = field(default_factory=Redeeming)
 
     def accept(self, asked: Sequence[Announce | Upload]) -> list[Answer | Problem]:
         """Decide about a batch in one transaction; durable when it returns. The n-th answer is to the n-th upload."""
         refused: Counter[tuple[int, str]] = Counter()
+        by_device: Counter[tuple[int, int]] = Counter()
         with self.store.write("intake") as connection:
             batch = _Batch(self.store, connection, self.decisions, self.redeeming, asked)
             answers: list[Answer | Problem] = []
@@ -100,17 +119,37 @@ class Intake:
                 except Problem as problem:
                     answers.append(problem)
                     continue
+                if (one.round, device) in self.silenced:
+                    answers.append(Problem("too-many", "This device was refused too often in this round."))
+                    continue
                 try:
                     answers.append(
                         batch.announce(one, device) if isinstance(one, Announce) else batch.report(one, device)
                     )
                 except Problem as problem:
                     # Only enrolled devices are counted: strangers must not be able to have a round held.
-                    refused[one.round if batch.knows(one.round) else 0, problem.name] += 1
+                    known = batch.knows(one.round)
+                    refused[one.round if known else 0, problem.name] += 1
+                    by_device[one.round if known else 0, device] += 1
                     answers.append(problem)
             batch.write()
             self.store.add_counts(connection, self.worker, refused)
+            self._silence(connection, by_device)
             return batch.settle(asked, answers) if self.store.postgres else answers
+
+    def _silence(self, connection: Connection, refused: Counter[tuple[int, int]]) -> None:
+        """Count by device, over all workers, and stop listening to those over their share in a round.
+
+        A device that sends junk is one voice, however much it sends: the guard counts devices. Another worker learns
+        of it when the device is refused there too.
+        """
+        newest = max(self.silenced, default=(0, 0))[0]
+        self.silenced = {known for known in self.silenced if known[0] >= newest - 1}
+        for (round_id, device), count in sorted(refused.items()):
+            if round_id:
+                key = {"round": round_id, "device": device}
+                if self.store.add_one(connection, schema.refusals, key, count) >= self.most_refused:
+                    self.silenced.add((round_id, device))
 
 
 class _Batch:
@@ -223,22 +262,24 @@ class _Batch:
         if (round_id, owner) != (asked.round, device):
             raise Problem("unknown-ticket")
         if (before := self.bodies.get(asked.ticket)) is not None:
-            if before != asked.body:
+            if not _same(before, asked.body):
                 raise Problem("different-report" if device > 0 else "token-spent")
             return Answer(200)
         if row.state != COLLECTING:
             raise Problem("wrong-phase", f"The round is {row.state}; reports are taken while it is {COLLECTING}.")
-        mechanism = self.decisions.of(self.connection, asked.round)[bucket]
-        if mechanism is None:
-            raise Problem("bucket-skipped")
+        decided = self.decisions.of(self.connection, asked.round)
+        mechanism = decided.mechanisms[bucket]
+        if mechanism is None or asked.body.startswith(COVER):
+            return Answer(201)  # cover: answered like a report, thrown away unread, and as welcome the next time
+        body = strip(asked.body, report_bytes(mechanism), decided.upload_bytes)
         try:
-            mechanism.parse(asked.body)
+            mechanism.parse(body)
         except HushcallError as error:
             raise Problem(
                 "malformed-report", f"{getattr(error, 'field', 'report')} must {getattr(error, 'rule', 'be valid')}."
             ) from None
-        self.bodies[asked.ticket] = asked.body
-        self.new_reports.append({"ticket": asked.ticket, "round": asked.round, "bucket": bucket, "body": asked.body})
+        self.bodies[asked.ticket] = body
+        self.new_reports.append({"ticket": asked.ticket, "round": asked.round, "bucket": bucket, "body": body})
         return Answer(201)
 
     def write(self) -> None:
@@ -259,9 +300,14 @@ class _Batch:
                     device = self._id(one.token)
                     if device is not None and self.announced[one.round, device][0] != one.bucket:
                         answers[place] = Problem(twice or "already-announced")
-                elif self.bodies[one.ticket] != one.body:
+                elif one.ticket in self.bodies and not _same(self.bodies[one.ticket], one.body):
                     answers[place] = Problem(twice or "different-report")
         return answers
+
+
+def _same(stored: bytes, body: bytes) -> bool:
+    """Whether an upload is the stored report again, with or without its padding."""
+    return body.startswith(stored) and not any(body[len(stored) :])
 
 
 def _ticket(asked: Announce, ticket: bytes, status: int) -> Answer:

@@ -22,6 +22,8 @@ from hushcall.server.publishing import appeals
 from hushcall.server.publishing.exclusions import Exclusions, exclusions
 from hushcall.server.service import Service
 
+_SHOWN = ("estimate", "low", "high", "p_value", "length")
+
 
 @dataclass(frozen=True)
 class Bucket:
@@ -43,6 +45,8 @@ class Hitter:
     low: float
     high: float
     p_value: float
+    length: int  # over how many rounds
+    implausible: bool
     days: int
     listed: bool
     verdict: str
@@ -129,7 +133,7 @@ def hitters(
     for each in shown:
         words = judge.words(each.number, row.id, published=row.state == PUBLISHED)
         listed = judge.entry(each.number) is not None
-        values = (each.estimate, each.low, each.high, each.p_value)
+        values = (each.estimate, each.low, each.high, each.p_value, each.length, each.implausible)
         made.append(Hitter(each.number, each.bucket, *values, days.get(each.number, 1), listed, words))
     return Findings(row.id, tuple(made), total, page, pages)
 
@@ -151,6 +155,7 @@ class Seen:
     low: float
     high: float
     p_value: float
+    length: int
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,7 @@ class Story:
 
     number: str
     entry: Entry | None
+    blocks: bool  # once it is listed: otherwise phones only warn
     verdict: str
     seen: tuple[Seen, ...]  # newest first
     appeals: tuple[AppealRow, ...]
@@ -177,7 +183,7 @@ def story(service: Service, published: PublishedList | None, number: str) -> Sto
         seen = typed(
             Seen,
             connection.execute(
-                sa.select(rows.round, table.opens, table.state, rows.estimate, rows.low, rows.high, rows.p_value)
+                sa.select(rows.round, table.opens, table.state, *(rows[name] for name in _SHOWN))
                 .join(schema.rounds)
                 .where(rows.number == number)
                 .order_by(rows.round.desc())
@@ -192,4 +198,5 @@ def story(service: Service, published: PublishedList | None, number: str) -> Sto
     else:
         was_published = any(one.state == PUBLISHED for one in seen) or not seen
         words = judge.words(number, seen[0].round if seen else None, published=was_published)
-    return Story(number, entry, words, tuple(seen), tuple(log), allowed)
+    blocks = published is not None and entry is not None and published.terms.block(entry)
+    return Story(number, entry, blocks, words, tuple(seen), tuple(log), allowed)

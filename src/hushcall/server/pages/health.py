@@ -25,6 +25,10 @@ SOON = 0.25
 """An online role is signed anew at half of its life: with less than this share left, something keeps the server."""
 
 
+FORGED_ROUNDS = 7
+"""How long a finding that looks forged is a worry."""
+
+
 @dataclass(frozen=True)
 class Health:
     """``worries`` is empty where all is well; ``public_worries`` are those that a phone owner may read."""
@@ -53,6 +57,7 @@ def health(service: Service) -> Health:
     with service.store.read() as connection:
         roles = tuple(signer.status(PublishedFiles(connection), now))
         published = newest_version(connection)
+        forged = _implausible(connection)
         held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == HELD)).scalars().all()
     worries = [f"the signature of {role.role} has expired" for role in roles if role.expired]
     period = service.settings.round.period
@@ -61,8 +66,23 @@ def health(service: Service) -> Health:
     public = tuple(worries)
     worries += [f"the signature of {role.role} runs out soon" for role in roles if _soon(role, now)]
     worries += [f"round {round_id} is held" for round_id in held]
+    worries += [
+        f"round {round_id} found numbers ({count}) with more reports than it has phones: a sign of forgery"
+        for round_id, count in forged
+    ]
     good_until = min(int(role.expires.timestamp()) for role in roles if role.role != "root")
     return Health(roles, published, good_until, tuple(worries), public)
+
+
+def _implausible(connection: Connection) -> list[tuple[int, int]]:
+    """(round, how many) of recent findings that honest phones next to never make."""
+    newest = newest_version(connection)
+    if newest is None:
+        return []
+    table = schema.hitters.c
+    recent = (table.round > newest.round - FORGED_ROUNDS) & table.implausible.is_(True)
+    query = sa.select(table.round, sa.func.count()).where(recent).group_by(table.round).order_by(table.round)
+    return [(int(row[0]), int(row[1])) for row in connection.execute(query)]
 
 
 def _soon(role: RoleStatus, now: datetime) -> bool:

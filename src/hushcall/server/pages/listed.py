@@ -16,8 +16,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidNumber
-from hushcall.numbers import plan_named
-from hushcall.protocol.blocklist import Entry, Terms, unix
+from hushcall.numbers import NANP, NumberingPlan, plan_named
+from hushcall.protocol.blocklist import Entry, Terms, terms_of, unix
 from hushcall.protocol.list_index import ListIndex
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
@@ -40,7 +40,7 @@ class PublishedList:
     def from_bytes(cls, data: bytes) -> PublishedList:
         """The list of the bytes that this server signed."""
         head = json.loads(data[: data.find(b"\n")])
-        terms = Terms(**{name: head[name] for name in Terms.__slots__})
+        terms = terms_of(head)
         return cls(head["version"], unix(head["made"]), head["round"], terms, ListIndex.of_entries(data))
 
     def __len__(self) -> int:
@@ -86,23 +86,36 @@ def search(published: PublishedList, asked: str, page: int = 1) -> Search:
     if _LETTERS.search(text):
         return Search(text, problem="Type a number, or its first digits.")
     plan = plan_named(published.terms.plan)
-    code, most = str(plan.country_code), len(str(plan.area_codes[0])) + plan.suffix_digits
-    digits = re.sub(r"\D", "", text)
-    if text.startswith("+") or digits.startswith(code):
-        digits = digits.removeprefix(code) if digits.startswith(code) or not digits else "x"
-    if digits == "x" or len(digits) > most:
-        return Search(text, problem=f"The list holds numbers of country code +{code}, with {_spelled(most)} digits.")
-    if len(digits) == most:
+    code, most = str(plan.country_code), plan.most_digits
+    digits = _after_the_country_code(text, plan)
+    if digits is None or len(digits) > most:
+        return Search(text, problem=f"The list holds numbers of country code +{code}, with {_length(plan)} digits.")
+    entry = published.find(f"+{code}{digits}")
+    if entry or len(digits) == most:
         try:
-            number = str(plan.parse(digits))
+            number = str(plan.parse(f"+{code}{digits}"))
         except InvalidNumber as error:
             return Search(text, problem=f"No phone has this number: its {error.field} must {error.rule}.")
-        entry = published.find(number)
         return Search(text, number, entries=(entry,) if entry else (), total=1 if entry else 0)
     places = published.index.starting(f"+{code}{digits}")
     part = Slice.of(places, page)
     entries = tuple(published.index.entries(part.rows))
     return Search(text, entries=entries, total=len(places), page=part.page, pages=part.pages)
+
+
+def _after_the_country_code(text: str, plan: NumberingPlan) -> str | None:
+    """The digits of a number or its beginning, however it is written; None for another country's."""
+    digits, code = re.sub(r"\D", "", text), str(plan.country_code)
+    if text.startswith("+") or (digits.startswith("00") and plan.national_prefix):
+        digits = digits.removeprefix("00")
+        return digits.removeprefix(code) if digits.startswith(code) or not digits else None
+    if plan.national_prefix:
+        return digits.removeprefix(plan.national_prefix)
+    return digits.removeprefix(code) if plan is NANP else digits
+
+
+def _length(plan: NumberingPlan) -> str:
+    return f"at most {_spelled(plan.most_digits)}" if plan.lengths else _spelled(plan.most_digits)
 
 
 def _spelled(count: int) -> str:

@@ -22,7 +22,7 @@ MECHANISMS = {
     if row.family is Family.OURS
 }
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-_LIMITS = {"users": (1, 2_000_000), "tau": (0, 100_000), "spam": (0, 2_000_000)}
+_LIMITS = {"users": (1, 2_000_000), "tau": (0, 100_000), "spam": (0, 2_000_000), "tolerance": (0, 10_000)}
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Wish:
     tau: int = 10
     spam: int = 150
     buckets: int = 400
+    tolerance: int = 0
     mechanism: str = DEFAULT.mechanism
 
 
@@ -67,7 +68,7 @@ class Plan:
 
 def plan(form: Mapping[str, str], default: Profile, numbering: NumberingPlan) -> Plan:
     """The answer to a form; fields that are not there have the values of the round in force."""
-    start = Wish(epsilon=default.epsilon, tau=default.tau)
+    start = Wish(epsilon=default.epsilon, tau=default.tau, tolerance=default.tolerance)
     if default.mechanism in MECHANISMS:
         start = replace(start, mechanism=default.mechanism)
     wish, problems = _read(form, start, len(numbering.area_codes))
@@ -119,7 +120,8 @@ def row_of(wish: Wish, numbering: NumberingPlan) -> Row:
     from hushcall.learn.bucket_setup import open_bucket
     from hushcall.protocol.seeds import SEED_BYTES
 
-    profile = replace(DEFAULT, mechanism=wish.mechanism, epsilon=wish.epsilon, tau=wish.tau)
+    given = {"epsilon": wish.epsilon, "tau": wish.tau, "tolerance": wish.tolerance}
+    profile = replace(DEFAULT, mechanism=wish.mechanism, **given)  # type: ignore[arg-type]
     outlook = planning.outlook(profile, wish.users, wish.spam, wish.buckets, numbering)
     learner = open_bucket(profile, numbering, wish.users, bytes(SEED_BYTES), wish.buckets)
     wrong = None if learner is None else learner.wrong(wish.users, profile.tau)

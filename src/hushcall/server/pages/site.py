@@ -130,6 +130,7 @@ class Site:
             "tau": profile.tau,
             "window": budget.window,
             "plan": plan.name,
+            "country_code": plan.country_code,
             "area_codes": plan.area_codes,
         }
         return {"settings_json": htmlsafe_json_dumps(settings), "list_url": "/v1/lists/current/blocklist.jsonl"}

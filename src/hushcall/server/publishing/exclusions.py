@@ -95,8 +95,9 @@ def is_protected(number: str | Number, plan: NumberingPlan) -> bool:
         parsed = number if isinstance(number, Number) else plan.parse(number)
     except InvalidNumber:
         return True
-    service = parsed.area % 100 == 11  # 211 … 911 as an area code: no such area exists, and none may be listed
-    return service or phonenumbers.connects_to_emergency_number(f"{parsed.national}", plan.region)
+    # 211 … 911 as an area code: no such area exists in North America, and none may be listed.
+    service = plan.country_code == 1 and parsed.area % 100 == 11
+    return service or phonenumbers.connects_to_emergency_number(f"{plan.national_prefix}{parsed.digits}", plan.region)
 
 
 def read_allow_file(path: Path, plan: NumberingPlan) -> frozenset[str]:

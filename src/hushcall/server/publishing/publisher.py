@@ -17,14 +17,15 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
-from hushcall.protocol import anonymity, blocklist
+from hushcall.protocol import anonymity, blocklist, charter
 from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
 from hushcall.protocol.states import DECODED, PUBLISHED
 from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
-from hushcall.server.db.rows import newest_round
+from hushcall.server.db.rows import newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
 from hushcall.server.publishing.exclusions import never_listed
+from hushcall.server.rounds import round_status
 from hushcall.server.settings import Settings
 from hushcall.server.signing import signer
 from hushcall.server.signing.keys import KeyRing
@@ -103,6 +104,7 @@ class Publisher:
             targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
             if told := round_keys.digests(connection):
                 targets[anonymity.TARGET] = anonymity.write_digests(told)
+            targets[charter.ROUNDS_TARGET] = _rounds(connection, made.round)
         return _Draft(before, made, data, targets)
 
     def _made(self, connection: Connection, round_id: int | None, before: Blocklist | None) -> Blocklist | None:
@@ -115,14 +117,17 @@ class Publisher:
         recent = sa.select(rows.number).where(rows.round > newest.id - window)
         query = sa.select(schema.hitters, table.opens).join(schema.rounds).where(wanted, rows.number.in_(recent))
         sightings = [
-            Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value)
+            Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value, r.length)
             for r in connection.execute(query)
         ]
         known = None if round_id is not None or before is None else {entry.number for entry in before.entries}
         never = never_listed(connection, self.settings.list, newest.plan, {s.number for s in sightings}, known)
         entries = blocklist.listed(sightings, newest.id, window, never)
         profile = newest.profile
-        terms = Terms(profile.mechanism, profile.epsilon, profile.tau, profile.level, newest.plan_name, window)
+        terms = Terms(
+            *(profile.mechanism, profile.epsilon, profile.tau, profile.level, newest.plan_name, window),
+            block_days=self.settings.list.block_days,
+        )
         return Blocklist((before.version if before else 0) + 1, newest.id, newest.closes, terms, entries)
 
     def _deltas(self, connection: Connection, made: Blocklist) -> dict[str, bytes]:
@@ -137,8 +142,9 @@ class Publisher:
 
     def _exports(self, made: Blocklist) -> dict[str, bytes]:
         names = self.settings.list.exports
+        blocked = made.to_block()  # none of these files can say "warn"
         writers = WRITERS.values() if names == ["all"] else [writer_named(name) for name in names]
-        return {f"exports/{writer.filename}": writer.write(made) for writer in writers}
+        return {f"exports/{writer.filename}": writer.write(blocked) for writer in writers}
 
     def _record(self, connection: Connection, draft: _Draft) -> None:
         made, table = draft.made, schema.versions.c
@@ -155,6 +161,17 @@ class Publisher:
             numbers = [row["number"] for row in changed]
             connection.execute(sa.delete(schema.changes).where(schema.changes.c.number.in_(numbers)))
             connection.execute(sa.insert(schema.changes), changed)
+
+
+def _rounds(connection: Connection, newest: int) -> bytes:
+    """The digests of the rounds behind a list: a phone that was shown another one sees it here."""
+    rows = schema.rounds.c
+    query = sa.select(schema.rounds).where(rows.id <= newest, rows.id > newest - charter.NAMED_ROUNDS)
+    named = {}
+    for row in round_rows(connection, query.order_by(rows.id)):
+        document = round_status.info_of(connection, row, row.opens).to_plain()
+        named[row.id] = {part: charter.digest(body) for part, body in charter.parts(document).items()}
+    return charter.rounds_file(named)
 
 
 def newest_list(connection: Connection) -> Blocklist | None:
@@ -175,5 +192,6 @@ def _moment(now: int) -> datetime:
 def history(store: Store, number: str) -> list[dict[str, Any]]:
     """In which rounds a number was found."""
     rows, table = schema.hitters.c, schema.rounds.c
-    query = sa.select(rows.round, table.opens, rows.estimate, rows.low, rows.high, rows.p_value).join(schema.rounds)
+    shown = (rows.estimate, rows.low, rows.high, rows.p_value, rows.length)
+    query = sa.select(rows.round, table.opens, *shown).join(schema.rounds)
     return [dict(row._mapping) for row in store.rows(query.where(rows.number == number).order_by(rows.round))]

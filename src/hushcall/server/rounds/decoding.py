@@ -1,13 +1,14 @@
 """The server, after a round closed: stored reports come in, sealed tallies and then heavy hitters leave.
 
-Both halves can be killed anywhere and run again. Sealing a bucket is one transaction: the tally appears and the raw
-reports go. Decoding is pure and happens in processes of its own; storing what a part of a bucket gave is one
-transaction too.
+A decision looks back over the tallies of the last rounds too (``learn.window``), as far as the profile's windows reach:
+for so long they are kept. Both halves can be killed anywhere and run again. Sealing a bucket is one transaction: the
+tally appears and the raw reports go. Decoding is pure and happens in processes of its own; storing what a part of a
+bucket gave is one transaction too.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -21,14 +22,15 @@ from sqlalchemy.engine import Connection
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NumberingPlan, plan_named
 from hushcall.profiles import Profile
-from hushcall.protocol.seeds import report_seed
 from hushcall.protocol.states import TAKES_RESULTS
 from hushcall.server.db import schema
 from hushcall.server.db.rows import buckets_of, existing_round
 from hushcall.server.db.store import Store
+from hushcall.server.rounds import windows
 
 if TYPE_CHECKING:
-    from hushcall.learn.learner import Learner, Reported
+    from hushcall.learn.feed.report_arrays import ReportArrays
+    from hushcall.learn.learner import Learner
 
 # The decoders bring numba and scipy, which take a second or two to import: that happens when a round is decided or
 # decoded, so that a server that starts answers at once.
@@ -84,7 +86,7 @@ def seal(store: Store, round_id: int, keep_reports: bool, beat: Callable[[], Non
         if opened.bucket in done:
             continue
         beat()
-        count, checksum, data = tally_of(opened, _reports(store, opened, seed))
+        count, checksum, data = tally_of(opened, seed, stored_reports(store, opened))
         with store.write(f"seal bucket {opened.bucket}") as connection:
             if not _under_way(store, connection, round_id):
                 return
@@ -103,26 +105,26 @@ def _under_way(store: Store, connection: Connection, round_id: int) -> bool:
     return row is not None and row.state in TAKES_RESULTS
 
 
-def _reports(store: Store, opened: Opened, seed: bytes) -> Iterator[tuple[bytes, Reported]]:
-    """(digest, (public seed, report)) of a bucket, a chunk at a time."""
+def stored_reports(store: Store, opened: Opened) -> Iterator[ReportArrays]:
+    """A bucket's reports, a chunk at a time."""
+    from hushcall.learn.feed.report_arrays import ReportArrays
+
     table, last = schema.reports.c, b""
     query = sa.select(table.ticket, table.body).where(table.round == opened.round, table.bucket == opened.bucket)
     while rows := store.rows(query.where(table.ticket > last).order_by(table.ticket).limit(CHUNK)):
-        for row in rows:
-            ticket, body = bytes(row.ticket), bytes(row.body)
-            yield hashlib.sha256(ticket + body).digest(), (report_seed(seed, ticket), body)
+        yield ReportArrays.of([(bytes(row.ticket), bytes(row.body)) for row in rows])
         last = bytes(rows[-1].ticket)
 
 
-def tally_of(opened: Opened, reports: Iterable[tuple[bytes, Reported]]) -> tuple[int, bytes, bytes]:
+def tally_of(opened: Opened, seed: bytes, chunks: Iterable[ReportArrays]) -> tuple[int, bytes, bytes]:
     """(count, checksum, bytes) of a bucket's tally. The same reports in any order give the same three."""
-    learner, total, stream = opened.learner, 0, iter(reports)
+    learner, total = opened.learner, 0
 
     def parts() -> Iterator[Any]:
         nonlocal total
-        while chunk := list(islice(stream, CHUNK)):
-            total = (total + sum(int.from_bytes(digest, "big") for digest, _ in chunk)) % (1 << 256)
-            yield learner.compact(learner.tally(reported for _, reported in chunk), opened.users)
+        for chunk in chunks:
+            total = (total + chunk.checksum()) % (1 << 256)
+            yield learner.compact(learner.tally_arrays(seed, chunk), opened.users)
 
     tally = _merged(parts(), learner)
     return tally.count, total.to_bytes(32, "big"), tally.to_bytes()
@@ -134,12 +136,21 @@ def _merged(parts: Iterator[Any], learner: Learner[Any]) -> Any:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """One round of a bucket that is kept for the window: what its phones were given, and the tally's bytes."""
+
+    round: int
+    mechanism: dict[str, Any]
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Job:
     """One part of one bucket, with everything that decoding it takes: it travels to another process."""
 
     opened: Opened
     part: int
-    data: bytes
+    tallies: tuple[Kept, ...]
 
 
 @dataclass(frozen=True)
@@ -153,15 +164,18 @@ class Decoded:
 
 def decode(job: Job) -> Decoded:
     """Find the heavy hitters of one part. Pure."""
-    learner, profile, rows = job.opened.learner, job.opened.profile, []
-    for hitter in learner.find_part(learner.from_bytes(job.data), profile.tau, job.part, profile.scheme.parts):
-        if number := profile.scheme.items.number(hitter.item, job.opened.bucket, job.opened.plan):
-            row = {"round": job.opened.round, "number": str(number), "bucket": number.area}
-            # What is published lies in its interval, which knows that no more phones can report than took part.
-            estimate = min(max(hitter.estimate, hitter.low), hitter.high)
-            values = {"estimate": estimate, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
-            rows.append({**row, **{key: float(value) for key, value in values.items()}})
-    return Decoded(job.opened.bucket, job.part, rows)
+    from hushcall.learn.window import Sealed, scan
+
+    opened, profile, rows = job.opened, job.opened.profile, []
+    sealed = [Sealed(kept.round, parameters.from_plain(kept.mechanism), kept.data) for kept in job.tallies]
+    parts = profile.scheme.parts
+    for hitter in scan(profile, opened.plan, sealed, opened.round, opened.buckets, job.part, parts):
+        if number := profile.scheme.items.number(hitter.item, opened.bucket, opened.plan):
+            row = {"round": opened.round, "number": str(number), "bucket": number.area}
+            how = {"length": int(hitter.length), "implausible": bool(hitter.implausible)}
+            values = {"estimate": hitter.clamped, "low": hitter.low, "high": hitter.high, "p_value": hitter.p_value}
+            rows.append({**row, **how, **{key: float(value) for key, value in values.items()}})
+    return Decoded(opened.bucket, job.part, rows)
 
 
 def decode_round(
@@ -187,15 +201,31 @@ def decode_round(
 
 
 def _jobs(store: Store, round_id: int, done: set[tuple[int, int]]) -> Iterator[Job]:
-    table = schema.tallies.c
+    with store.read() as connection:
+        window = windows.rounds_in_window(connection, existing_round(connection, round_id))
     for opened in opened_buckets(store, round_id):
         left = [part for part in range(opened.profile.scheme.parts) if (opened.bucket, part) not in done]
         if left:
-            rows = store.rows(sa.select(table.data).where(table.round == round_id, table.bucket == opened.bucket))
-            if not rows or not rows[0].data:
+            with store.read() as connection:
+                kept = tuple(_kept(connection, window, opened.bucket))
+            if not kept or kept[-1].round != round_id:
                 return  # another server has decoded the round meanwhile, or an operator discarded it
             for part in left:
-                yield Job(opened, part, bytes(rows[0].data))
+                yield Job(opened, part, kept)
+
+
+def _kept(connection: Connection, window: list[int], bucket: int) -> Iterator[Kept]:
+    """A bucket's tallies in these rounds, oldest first; a round in which it was skipped has none."""
+    tallies, buckets = schema.tallies.c, schema.buckets.c
+    query = (
+        sa.select(tallies.round, buckets.parameters, tallies.data)
+        .join(schema.buckets, (buckets.round == tallies.round) & (buckets.bucket == tallies.bucket))
+        .where(tallies.round.in_(window), tallies.bucket == bucket)
+        .order_by(tallies.round)
+    )
+    for row in connection.execute(query):
+        if row.data:  # emptied where a shorter window was in force meanwhile
+            yield Kept(row.round, json.loads(row.parameters), bytes(row.data))
 
 
 def _store(store: Store, round_id: int, decoded: Decoded) -> None:

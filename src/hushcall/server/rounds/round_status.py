@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.protocol.blocklist import iso
-from hushcall.protocol.round_document import RoundInfo, bucket_terms
+from hushcall.protocol.round_document import RoundInfo, bucket_terms, upload_bytes
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.anonymity import round_keys
@@ -187,13 +187,18 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
 
     Of the others not even the name: a single phone's area code may be among them.
     """
-    buckets: dict[str, Any] | None = None
     with store.read() as connection:
-        anonymity = round_keys.terms_of(connection, row.id) if row.profile.anonymous else None
-        crowd = round_keys.crowd_of(connection, row.id) if row.profile.anonymous else None
-        if row.state != ANNOUNCING:
-            decided = [one for one in buckets_of(connection, row.id) if one.runs]
-            buckets = {str(one.bucket): _terms(one.plain) for one in decided}
+        return info_of(connection, row, now)
+
+
+def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
+    """The same, inside a transaction; of a round that is over, what phones were told while it collected."""
+    buckets: dict[str, Any] | None = None
+    anonymity = round_keys.terms_of(connection, row.id) if row.profile.anonymous else None
+    crowd = round_keys.crowd_of(connection, row.id) if row.profile.anonymous else None
+    if row.state != ANNOUNCING:
+        decided = [one for one in buckets_of(connection, row.id) if one.runs]
+        buckets = {str(one.bucket): _terms(one.plain) for one in decided}
     return RoundInfo(
         round=row.id,
         state=row.state,
@@ -212,6 +217,7 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
         level=row.profile.level,
         anonymity=anonymity,
         crowd=crowd,
+        upload_bytes=None if buckets is None else upload_bytes(one["report_bytes"] for one in buckets.values()),
     )
 
 

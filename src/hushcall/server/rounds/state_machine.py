@@ -41,7 +41,7 @@ from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
-from hushcall.server.rounds import decoding, guard
+from hushcall.server.rounds import decoding, guard, windows
 from hushcall.server.rounds.timing import collecting_from, timing_of
 from hushcall.server.settings import Settings
 
@@ -94,6 +94,7 @@ class Rounds:
         """Do everything that is due, oldest round first; with ``force`` the next step of the newest round is due."""
         done: list[str] = []
         trouble: Exception | None = None
+        self.forget_held(now)
         for round_id in self._unfinished():
             try:
                 done += self._advance_one(round_id, now, force=force)
@@ -168,7 +169,7 @@ class Rounds:
             if row is None or row.state != COLLECTING:
                 return
             rejected = guard.refused_uploads(connection, round_id)
-            reason = guard.objection(connection, row, self.settings.guard, rejected)
+            reason = guard.objection(connection, row, self.settings.guard)
             state = {"state": HELD, "held_from": CLOSED, "reason": reason} if reason else {"state": CLOSED}
             closes = row.closes if now is None else min(row.closes, now)  # by hand, a round may close early
             _set(connection, round_id, **state, rejected=rejected, closes=closes)
@@ -177,7 +178,8 @@ class Rounds:
         """Closed → decoded: seal the tallies, decode them, then forget who announced what, and what was reported.
 
         A tally of fewer than a million phones still holds each report by itself, and whoever has a ticket (from a
-        proxy's log, say) could tell which one is its: only counts and checksums stay.
+        proxy's log, say) could tell which one is its: it stays for the window (``rounds.windows``), and then only
+        counts and checksums do.
         """
         keep = self.settings.round.keep_reports
         decoding.seal(self.store, round_id, keep, self.beat)
@@ -188,17 +190,18 @@ class Rounds:
                 return
             values: dict[str, Any] = {"state": DECODED}
             if not keep:
-                self._forget(connection, round_id)
+                self._forget_phones(connection, round_id)
+                windows.forget_passed(connection, row)
                 values["secret"] = b""
             _set(connection, round_id, **values)
         self.store.scrub()
 
-    def _forget(self, connection: Connection, round_id: int) -> None:
-        """Drop everything of a round that is about a phone."""
+    def _forget_phones(self, connection: Connection, round_id: int) -> None:
+        """Drop which device announced what, and the reports as they came."""
         connection.execute(sa.delete(schema.announcements).where(schema.announcements.c.round == round_id))
         connection.execute(sa.delete(schema.reports).where(schema.reports.c.round == round_id))
+        connection.execute(sa.delete(schema.refusals).where(schema.refusals.c.round == round_id))
         round_keys.forget(connection, round_id)
-        connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == round_id).values(data=b""))
 
     def hold(self, round_id: int, reason: str) -> None:
         """Stop a round where it is."""
@@ -227,11 +230,32 @@ class Rounds:
             row = self._existing(connection, round_id)
             if row.state != HELD:
                 raise InvalidParameter("round", "be held", f"{round_id}, {row.state}")
-            self._forget(connection, round_id)
+            self._forget_phones(connection, round_id)
+            connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == round_id).values(data=b""))
             connection.execute(sa.delete(schema.hitters).where(schema.hitters.c.round == round_id))
             values = {"state": PUBLISHED, "held_from": None, "reason": f"discarded: {reason}", "secret": b""}
             _set(connection, round_id, **values)
         self.store.scrub()
+
+    def forget_held(self, now: int) -> None:
+        """A held round forgets on time, like any other: who announced what goes when the next round opens.
+
+        What it still needs to be decoded, its reports under their tickets, stays; whose they are cannot be told any
+        more, since the secret that tickets come from goes too. A round that still takes uploads needs both.
+        """
+        if self.settings.round.keep_reports:
+            return
+        table = schema.rounds.c
+        waits = (table.state == HELD) & table.held_from.not_in(sorted(TAKES_UPLOADS)) & (table.next <= now)
+        query = sa.select(table.id).where(waits, sa.func.length(table.secret) > 0)
+        for (round_id,) in self.store.rows(query):
+            with self.store.write("forget a held round") as connection:
+                row = self._existing(connection, round_id)
+                if row.state == HELD:
+                    for links in (schema.announcements, schema.refusals):
+                        connection.execute(sa.delete(links).where(links.c.round == round_id))
+                    _set(connection, round_id, secret=b"")
+            self.store.scrub()
 
     def _existing(self, connection: Connection, round_id: int) -> RoundRow:
         row = self.store.lock_round(connection, round_id)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from hushcall.formats.blocklists import WRITERS, Writer, shortened
+from hushcall.protocol.blocklist import Blocklist, digest
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
 from hushcall.server.http.requests import service_of
 from hushcall.server.problems import Problem, refusals
+from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.signing import tuf_files
 
 router = APIRouter(prefix="/v1/lists", tags=["lists"], default_response_class=Response)
+_MOST_KEPT = 32
+_RANGE = re.compile(r"bytes=([0-9]{0,12})-([0-9]{0,12})")
 _FOREVER = "public, max-age=31536000, immutable"
 _BYTES: dict[int | str, dict[str, object]] = {
     200: {"description": "the file", "content": {"application/octet-stream": {}, "application/json": {}}},
@@ -51,6 +57,65 @@ def current(request: Request) -> Response:
     return _file(request, f"targets/{newest.sha256}.blocklist.jsonl", "no-cache")
 
 
+@router.get("/current/{name}", responses={**_BYTES, **refusals("not-found")}, summary="The list in an app's format")
+def export(
+    request: Request,
+    name: Annotated[str, Path(max_length=100, description="an export's file, such as yacb.csv")],
+    limit: Annotated[int | None, Query(ge=1, le=1 << 31, description="only so many, the largest by estimate")] = None,
+) -> Response:
+    """An address that stays, for apps that subscribe. Unsigned: what is signed lies under ``targets/exports/``."""
+    writer = next((writer for writer in WRITERS.values() if writer.filename == name), None)
+    found = current_list(request)
+    if writer is None or found is None:
+        raise Problem("not-found", "No such export, or no list has been published yet.")
+    data = _written(request, found, writer, limit)
+    headers = {"etag": f'"{digest(data)}"', "cache-control": "public, max-age=600", "accept-ranges": "bytes"}
+    if unchanged(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    return _ranged(request, data, headers, writer.media_type)
+
+
+def current_list(request: Request) -> Blocklist | None:
+    """The version in force, read once a version and worker; None before the first."""
+    state, store = request.app.state, service_of(request).store
+    newest = store.rows(sa.select(sa.func.max(schema.versions.c.version)))[0][0] or 0
+    kept: tuple[int, Blocklist | None] = getattr(state, "current_list", (-1, None))
+    if kept[0] != newest:
+        with store.read() as connection:
+            kept = state.current_list = (newest, newest_list(connection))
+    return kept[1]
+
+
+def unchanged(request: Request, etag: str) -> bool:
+    """Whether the caller has these bytes already."""
+    known = request.headers.get("if-none-match", "")
+    return known == "*" or etag in (one.strip().removeprefix("W/") for one in known.split(","))
+
+
+def _written(request: Request, found: Blocklist, writer: Writer, limit: int | None) -> bytes:
+    """An export's bytes; the last few are kept, since many apps ask for the same ones after a round."""
+    kept: dict[tuple[int, str, int], bytes] = request.app.state.__dict__.setdefault("exports", {})
+    key = (found.version, writer.name, min(limit or len(found.entries), len(found.entries)))
+    if key not in kept:
+        if len(kept) >= _MOST_KEPT:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = writer.write(shortened(found, limit))
+    return kept[key]
+
+
+def _ranged(request: Request, data: bytes, headers: dict[str, str], media: str) -> Response:
+    """All of it, or the one range that was asked for (RFC 9110): a download that broke off goes on."""
+    asked = _RANGE.fullmatch(request.headers.get("range", ""))
+    if asked is None or request.headers.get("if-range", headers["etag"]) != headers["etag"] or not any(asked.groups()):
+        return Response(data, headers=headers, media_type=media)
+    first = int(asked[1]) if asked[1] else max(0, len(data) - int(asked[2]))
+    last = min(int(asked[2]) if asked[1] and asked[2] else len(data) - 1, len(data) - 1)
+    if first > last:
+        return Response(status_code=416, headers={**headers, "content-range": f"bytes */{len(data)}"})
+    place = {"content-range": f"bytes {first}-{last}/{len(data)}"}
+    return Response(data[first : last + 1], 206, {**headers, **place}, media_type=media)
+
+
 def _file(request: Request, path: str, caching: str) -> Response:
     store = service_of(request).store
     if "\x00" in path:  # no database stores it in a text
@@ -59,7 +124,7 @@ def _file(request: Request, path: str, caching: str) -> Response:
     if not digest:
         raise Problem("not-found")
     headers = {"etag": f'"{digest[0].sha256}"', "cache-control": caching}
-    if request.headers.get("if-none-match") == headers["etag"]:
+    if unchanged(request, headers["etag"]):
         return Response(status_code=304, headers=headers)
     found = store.file(path)
     if found is None:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
+from hushcall.formats.blocklists import WRITERS
 from hushcall.protocol.problems import PROBLEMS
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
 from hushcall.server.http.rate_limit import RateLimit
@@ -147,7 +148,7 @@ def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
     """Search the published list."""
     newest = site_of(request).lists.newest()
     result = search(newest, q, page) if newest else None
-    return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q)
+    return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q, exports=WRITERS.values())
 
 
 @router.get("/numbers")

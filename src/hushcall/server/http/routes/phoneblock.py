@@ -1,23 +1,33 @@
-"""PhoneBlock's dialect, so that apps which speak it (SpamBlocker among them) work by changing one address."""
+"""PhoneBlock's dialect, so that apps which speak it (SpamBlocker among them) work by changing one address.
+
+What PhoneBlock's apps tell it about a call in the clear is refused here, with a word on how hushcall learns instead.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import PlainTextResponse, Response
 
+from hushcall.errors import InvalidNumber
 from hushcall.formats import phoneblock
-from hushcall.formats.phoneblock import Change, CheckIndex, Format
+from hushcall.formats.phoneblock import Change, CheckIndex, Format, sha1_of
 from hushcall.server.db import schema
 from hushcall.server.http.requests import service_of
-from hushcall.server.problems import refusals
-from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.http.routes.lists import current_list
+from hushcall.server.problems import Problem, refusals
 
 router = APIRouter(prefix="/api", tags=["PhoneBlock"], default_response_class=Response)
-Sha1 = Annotated[str, Query(pattern="^[0-9A-Fa-f]{40}$", description="SHA-1 of the number as +E.164, in hex")]
-Prefix = Annotated[str, Query(pattern="^[0-9A-Fa-f]{4,40}$", description="the first hex digits of that")]
+_HASH, _BEGINNING = "^[0-9A-Fa-f]{40}$", "^[0-9A-Fa-f]{4,40}$"
+Sha1 = Annotated[str, Query(pattern=_HASH, description="SHA-1 of the number as +E.164, in hex")]
+Prefix = Annotated[str, Query(pattern=_BEGINNING, description="the first hex digits of that")]
+Ten = Annotated[str | None, Query(pattern=_BEGINNING, description="the same of the number without its last digit")]
+Hundred = Annotated[str | None, Query(pattern=_BEGINNING, description="the same without its last two digits")]
+Since = Annotated[str, Query(pattern="^[0-9]{0,10}$", description="the version that the app has; empty: none")]
+Limit = Annotated[int | None, Query(ge=1, le=1 << 31, description="at most so many numbers, the largest ones")]
+Wanted = Annotated[Format | None, Query(alias="format", description="json or xml; otherwise as Accept says")]
 _REFUSED: dict[int | str, dict[str, Any]] = {
     200: {"description": "in the format asked for", "content": {"application/json": {}, "application/xml": {}}},
     **refusals("bad-request"),
@@ -25,46 +35,88 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/blocklist", responses=_REFUSED, summary="The list, or what changed since a version")
-def blocklist(
-    request: Request,
-    since: Annotated[int, Query(ge=0, le=1 << 31, description="the version that the app has")] = 0,
-    format: Format = "json",  # noqa: A002  (the dialect's own word)
-) -> Response:
+def blocklist(request: Request, since: Since = "0", limit: Limit = None, wanted: Wanted = None) -> Response:
     """``votes: 0`` removes a number. However old the app's version is, it ends with exactly the current list."""
-    table = schema.changes.c
-    query = sa.select(schema.changes).where(table.version > since)
-    if since == 0:
+    table, known = schema.changes.c, int(since or 0)
+    query = sa.select(schema.changes).where(table.version > known)
+    if known == 0:
         query = query.where(table.votes > 0)
     with service_of(request).store.read() as connection:
         version = connection.execute(sa.select(sa.func.max(schema.versions.c.version))).scalar() or 0
         rows = connection.execute(query.order_by(table.number)).all()
     changes = [Change(row.number, row.votes, row.last_ms) for row in rows]
-    return _answer(phoneblock.document(changes, version, format))
+    if limit is not None:
+        changes = phoneblock.largest(changes, limit)
+    return _answer(phoneblock.document(changes, version, _format(request, wanted)))
+
+
+@router.get("/num/{phone}", responses=_REFUSED, summary="Is this number listed?")
+def number(request: Request, phone: Annotated[str, Path(max_length=40)], wanted: Wanted = None) -> Response:
+    """The server learns which number was asked for. Apps that care ask for the beginning of a hash instead."""
+    try:
+        text = str(service_of(request).plan.parse(phone))
+    except InvalidNumber:
+        text = phoneblock.UNKNOWN
+    index = _index(request)
+    entry = index.check(sha1_of(text)) if index else None
+    block = index.ranges.around(text) if index else None
+    return _answer(phoneblock.check_document(entry, _format(request, wanted), text, block))
 
 
 @router.get("/check", responses=_REFUSED, summary="Is the number with this hash listed?")
-def check(request: Request, sha1: Sha1, format: Format = "json") -> Response:  # noqa: A002
+def check(
+    request: Request, sha1: Sha1, prefix10: Ten = None, prefix100: Hundred = None, wanted: Wanted = None
+) -> Response:
     """Apps that care ask for a prefix instead, and look the rest up themselves."""
-    return _answer(phoneblock.check_document(index.check(sha1) if (index := _index(request)) else None, format))
+    index = _index(request)
+    entry = index.check(sha1) if index else None
+    votes = index.wildcard(prefix10, prefix100) if index and entry is None else 0
+    return _answer(phoneblock.check_document(entry, _format(request, wanted), wildcard=votes))
 
 
 @router.get("/check-prefix", responses=_REFUSED, summary="Which listed numbers have a hash that begins like this?")
-def check_prefix(request: Request, sha1: Prefix, format: Format = "json") -> Response:  # noqa: A002
+def check_prefix(
+    request: Request, sha1: Prefix, prefix10: Ten = None, prefix100: Hundred = None, wanted: Wanted = None
+) -> Response:
     """The server learns a few digits of a hash, which thousands of numbers share."""
-    return _answer(phoneblock.prefix_document(index.prefix(sha1) if (index := _index(request)) else [], format))
+    index = _index(request)
+    found = index.prefix(sha1) if index else []
+    blocks = index.blocks(prefix10, prefix100) if index else ([], [])
+    return _answer(phoneblock.prefix_document(found, _format(request, wanted), blocks))
+
+
+@router.get("/test", summary="Is this a server that speaks the dialect?", response_class=PlainTextResponse)
+def test() -> PlainTextResponse:
+    """Apps ask it when they are set up. Any key will do: reading the list needs none."""
+    return PlainTextResponse("ok")
+
+
+@router.post("/rate", responses=refusals("private-reports-only"), summary="Refused: reports are private here")
+def rate() -> Response:
+    """What would be sent is a number in the clear. Nothing of it is read."""
+    raise Problem("private-reports-only")
+
+
+@router.post("/report-call/{phone}", responses=refusals("private-reports-only"), summary="Refused, likewise")
+def report_call(phone: Annotated[str, Path(max_length=40)]) -> Response:  # noqa: ARG001 (the dialect's address)
+    """A phone reports once a day, through its randomiser."""
+    raise Problem("private-reports-only")
+
+
+def _format(request: Request, wanted: Format | None) -> Format:
+    """As the query says, or else the Accept header: any kind of XML, but not one that takes everything."""
+    accepts = request.headers.get("accept", "")
+    return wanted or ("xml" if "xml" in accepts and "json" not in accepts and "html" not in accepts else "json")
 
 
 def _index(request: Request) -> CheckIndex | None:
     """The current list by hash, made once a version and worker; None before the first version."""
-    state, store = request.app.state, service_of(request).store
-    newest = store.rows(sa.select(sa.func.max(schema.versions.c.version)))[0][0] or 0
-    kept: tuple[int, Any] = getattr(state, "check_index", (-1, None))
-    if kept[0] != newest:
-        with store.read() as connection:
-            found = newest_list(connection)
-        kept = state.check_index = (newest, CheckIndex(found) if found else None)
-    index: CheckIndex | None = kept[1]
-    return index
+    found, state = current_list(request), request.app.state
+    version = found.version if found else 0
+    kept: tuple[int, CheckIndex | None] = getattr(state, "check_index", (-1, None))
+    if kept[0] != version:
+        kept = state.check_index = (version, CheckIndex(found) if found else None)
+    return kept[1]
 
 
 def _answer(document: tuple[bytes, str]) -> Response:

@@ -11,11 +11,13 @@ from starlette.responses import JSONResponse, Response
 
 from hushcall.anonymity import tokens
 from hushcall.mechanisms import names
+from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import unix
 from hushcall.protocol.round_document import RoundInfo, bucket_terms
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.states import COLLECTING, RoundState
+from hushcall.server.access.enrolment import is_loopback
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.http import fast_path
 from hushcall.server.http.requests import RoundId, bearer, service_of
@@ -53,14 +55,26 @@ class Enrolment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"invite": "hci_" + "0" * 64}})
     invite: str = Field(default="", max_length=200, description="an invite code, where the operator asks for one")
+    work: str = Field(default="", max_length=80, description="'challenge:nonce', where proof of work is asked for")
+
+
+class Challenge(BaseModel):
+    """What has to be solved before enrolling."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"challenge": "00" * 16, "bits": 20}})
+    challenge: str
+    bits: int
 
 
 class Enrolled(BaseModel):
     """What it gets, once."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64, "plan": NANP.name}}
+    )
     device: int
     token: str
+    plan: str
 
 
 class Announcement(BaseModel):
@@ -97,6 +111,10 @@ class Phase(BaseModel):
         default=None, description="how to take part without a name: token key, gateway, relay; absent where one cannot"
     )
     crowd: int | None = Field(default=None, description="phones without a name, once announcing is over")
+    signatures: list[dict[str, str]] = Field(default=[], description="keyid and sig, by keys of the list's root")
+    upload_bytes: int | None = Field(
+        default=None, description="what every upload is padded to, once buckets are decided"
+    )
 
 
 @router.post(
@@ -104,7 +122,8 @@ class Phase(BaseModel):
     status_code=201,
     response_model=Enrolled,
     responses=refusals(
-        "bad-request", "unknown-token", "revoked", "forbidden", "enrolment-closed", "oversized", "too-many"
+        *("bad-request", "unknown-token", "revoked", "forbidden", "enrolment-closed", "work-needed"),
+        *("oversized", "too-many"),
     ),
     openapi_extra={"security": [{}, {"operator": []}]},  # an operator's token enrols whatever the mode is
     summary="Enrol a device",
@@ -115,13 +134,26 @@ def enrol(request: Request, asked: Enrolment | None = None) -> Any:
     by_operator = "authorization" in request.headers
     if by_operator:
         service.devices.admin(bearer(request)).need("devices")
+        device, token = service.devices.enrol("operator", service.now, by_operator=True)
     else:
-        request.app.state.enrolments.check(b"all")
-    invite = asked.invite if asked else ""
-    device, token = service.devices.enrol(
-        service.settings.enrol.mode, service.now, invite=invite, by_operator=by_operator
-    )
-    return {"device": device, "token": token}
+        given = asked or Enrolment()
+        public = service.enrolments.is_public(_forwarded(request))
+        device, token = service.enrolments.enrol(given.invite, given.work, service.now, public=public)
+    return {"device": device, "token": token, "plan": service.plan.name}
+
+
+@router.get("/devices/challenge", response_model=Challenge, summary="What enrolment asks for")
+def challenge(request: Request) -> Any:
+    """The work to prove before enrolling; 0 bits where none is asked. It changes every ten minutes."""
+    service = service_of(request)
+    found = service.enrolments.challenge(service.now, public=service.enrolments.is_public(_forwarded(request)))
+    return {"challenge": found.text, "bits": found.bits}
+
+
+def _forwarded(request: Request) -> bool:
+    """Whether a proxy handed this on, or it came from another machine: then others reach the service."""
+    handed = any(name in request.headers for name in ("x-forwarded-for", "forwarded", "x-real-ip"))
+    return handed or not is_loopback(request.client.host if request.client else "")
 
 
 @router.get(
@@ -139,7 +171,7 @@ def current(request: Request) -> Response:
     etag = f'W/"{row.id}-{row.state}-{row.closes}"'
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers={"etag": etag})
-    document = round_status.round_info(service.store, row, service.now).to_plain()
+    document = service.round_signer.signed(round_status.round_info(service.store, row, service.now).to_plain())
     return JSONResponse(document, headers={"etag": etag, "cache-control": "no-cache"})
 
 

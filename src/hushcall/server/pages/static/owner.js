@@ -90,6 +90,9 @@ function start(params) {
 /** The parameters of the server's reports, or null where this page does not know its mechanism. */
 function serverParameters() {
   try {
+    if (settings.country_code !== 1) {
+      throw new InvalidParameter("plan", "be North America's for this demonstration", settings.plan);
+    }
     const params = parameters(settings.epsilon, settings.bits_example, settings.mechanism);
     return { ...params, whole: params.mechanism === "whole-number" };
   } catch (error) {

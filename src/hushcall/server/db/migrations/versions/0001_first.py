@@ -9,7 +9,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables. A later step that changes one of them spells out here what it was."""
+    """Make the tables as they are today: later steps find nothing left to do on a new database."""
     metadata.create_all(op.get_bind())
 
 

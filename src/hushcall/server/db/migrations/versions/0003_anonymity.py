@@ -4,8 +4,8 @@ from alembic import op
 
 from hushcall.server.db.schema import anonymity, gateway_keys, issued
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 TABLES = (anonymity, issued, gateway_keys)
 
 

@@ -1,0 +1,61 @@
+"""``hushcall lab``: worlds to try things on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hushcall.cli import show
+from hushcall.cli.addresses import address_of
+from hushcall.cli.options import PROFILE_HELP, chosen_profile
+from hushcall.cli.show import Json
+
+lab = typer.Typer(help="Worlds to try things on.", no_args_is_help=True)
+
+
+@lab.callback()
+def _lab() -> None:
+    """Worlds to try things on."""
+
+
+@lab.command("archive")
+def archive(
+    out: Annotated[str, typer.Option(help="Where to write it: a folder, or any address that fsspec knows.")],
+    reports: Annotated[float, typer.Option(min=1, help="How many, 1e8 for instance.")] = 1e6,
+    profile: Annotated[str, typer.Option(help=PROFILE_HELP)] = "strong",
+    epsilon: Annotated[float | None, typer.Option(help="Instead of the profile's.")] = None,
+    spammers: Annotated[int, typer.Option(min=0, help="Planted numbers, each just large enough to be found.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same archive.")] = 1,
+    areas: Annotated[int | None, typer.Option(min=1, help="Only so many area codes. Default: all.")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes. Default: one a core.")] = None,
+    json: Json = False,
+) -> None:
+    """Invent an archived round of any size, in bounded memory; what was planted stands in planted.json.
+
+    [bold]Example[/bold]
+
+      hushcall lab archive --reports 1e7 --out /tmp/nation
+    """
+    address_of(out)
+    from hushcall.lab.data import archive_synthesis
+
+    chosen = chosen_profile(profile, None, epsilon, None)
+    with show.progress("inventing") as bar:
+        found, planted = archive_synthesis.invent(
+            out,
+            int(reports),
+            chosen,
+            spammers,
+            seed,
+            areas,
+            workers,
+            lambda done, total: show.step(bar, "invent", done, total),
+        )
+    size = sum(file.bytes for bucket in found.buckets for file in bucket.files)
+    if json:
+        show.print_json({"reports": found.reports, "buckets": len(found.buckets), "bytes": size, "planted": planted})
+        return
+    show.console.print(
+        f"{found.reports:,} reports of {len(found.buckets)} buckets, {size / 1e6:,.0f} MB; {len(planted)} planted."
+    )

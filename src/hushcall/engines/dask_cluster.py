@@ -1,0 +1,81 @@
+"""Decoding on a Dask cluster: its scheduler's address comes in, or a number of local workers to start.
+
+Evidence names an archive that all workers can read. A worker that dies costs time: the scheduler gives what it had to
+another, and decoding the same part again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from itertools import islice
+from typing import Any, TypeVar
+
+from hushcall.engines.evidence import Evidence, Findings, find
+from hushcall.engines.local import alone
+from hushcall.errors import MissingExtra, Unreachable
+
+T = TypeVar("T")
+R = TypeVar("R")
+AHEAD = 4
+"""Jobs in the scheduler's hands, by worker: enough that none waits, few enough that jobs need not exist at once."""
+RETRIES = 3
+
+
+class DaskEngine:
+    """``address`` is a scheduler's (``tcp://host:8786``); without one, ``workers`` processes are started here."""
+
+    def __init__(self, address: str | None = None, workers: int = 2) -> None:
+        distributed = _distributed()
+        self._cluster: Any = None
+        if address is None:
+            self._cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+            )
+        try:
+            self.client: Any = distributed.Client(address or self._cluster, timeout=20)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise Unreachable(f"no Dask scheduler answers at {address} ({error})") from None
+
+    @property
+    def dashboard(self) -> str:
+        """Where Dask's own pages are."""
+        return str(self.client.dashboard_link)
+
+    def find(self, evidence: Iterable[Evidence]) -> Iterator[Findings]:
+        """Decode every part, each as one task."""
+        return self.each(find, evidence)
+
+    def each(self, work: Callable[[T], R], jobs: Iterable[T]) -> Iterator[R]:
+        """Any work, one task a job. A task that failed for its own reasons raises them here."""
+        waiting, width = iter(jobs), max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
+        running: Any = _distributed().as_completed()
+        for job in islice(waiting, AHEAD * width):
+            running.add(self._submit(work, job))
+        for future in running:
+            yield future.result()
+            for job in islice(waiting, 1):
+                running.add(self._submit(work, job))
+
+    def _submit(self, work: Callable[[T], R], job: T) -> Any:
+        return self.client.submit(_one_thread, work, job, pure=False, retries=RETRIES)
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends."""
+        self.client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _distributed() -> Any:
+    """The package, imported when a cluster is asked for; it has no types of its own."""
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise MissingExtra("the dask engine", "scale") from None
+
+
+def _one_thread(work: Callable[[T], R], job: T) -> R:
+    """Kernels of one task use one core: the cluster shares out the others."""
+    alone()
+    return work(job)

@@ -1,0 +1,71 @@
+"""An archived round and an engine come in, the numbers to list leave: ``hushcall learn`` without a server.
+
+The result does not depend on the engine, on how many workers it has, or on the order in which they finish.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hushcall.archive.manifest import Address, ArchivedRound
+from hushcall.engines.archive_evidence import evidence_of
+from hushcall.engines.dask_cluster import DaskEngine
+from hushcall.engines.evidence import Engine, Findings
+from hushcall.engines.gpu_card import GpuEngine
+from hushcall.engines.local import LocalEngine
+from hushcall.errors import InvalidParameter
+from hushcall.numbers import plan_named
+
+ENGINES = ("local", "dask", "gpu")
+
+
+def make_engine(name: str, scheduler: str | None = None, workers: int | None = None) -> Engine:
+    """The engine of that name. ``scheduler`` is a Dask scheduler's address, ``workers`` how many processes to start."""
+    if name not in ENGINES:
+        raise InvalidParameter("engine", f"be one of {', '.join(ENGINES)}", name)
+    if scheduler is not None and name != "dask":
+        raise InvalidParameter("scheduler", "go with the engine dask", name)
+    if name == "dask":
+        return DaskEngine(scheduler, 2 if workers is None else workers)
+    return GpuEngine() if name == "gpu" else LocalEngine(workers)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What a round gave, largest first."""
+
+    round: int
+    reports: int
+    listed: tuple[dict[str, Any], ...]
+
+    def to_bytes(self) -> bytes:
+        """One JSON object a line, the same for every engine."""
+        return "".join(json.dumps(row, sort_keys=True) + "\n" for row in self.listed).encode()
+
+
+def learn(
+    address: Address,
+    found: ArchivedRound,
+    engine: Engine,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Learnt:
+    """Decode every bucket of the round."""
+    evidence, rows, reports = list(evidence_of(address, found)), list[dict[str, Any]](), 0
+    for done, findings in enumerate(engine.find(evidence), 1):
+        rows += _rows(found, findings)
+        reports += findings.reports if findings.key[2] == 0 else 0
+        progress(done, len(evidence))
+    rows.sort(key=lambda row: (-row["estimate"], row["number"]))
+    return Learnt(found.round, reports, tuple(rows))
+
+
+def _rows(found: ArchivedRound, findings: Findings) -> list[dict[str, Any]]:
+    items, plan, rows = found.chosen_profile.scheme.items, plan_named(found.plan), []
+    for hitter in findings.hitters:
+        if number := items.number(hitter.item, findings.key[1], plan):
+            values = {name: float(getattr(hitter, name)) for name in ("estimate", "low", "high", "p_value")}
+            rows.append({"number": str(number), **values})
+    return rows

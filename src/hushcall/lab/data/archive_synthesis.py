@@ -1,0 +1,163 @@
+"""A round of any size, invented: how many phones come in, an archive with planted spammers leaves, in bounded memory.
+
+Reports have the law of real ones (matrices from tickets, randomised response by the phone's own integer weights), made
+by compiled code, a chunk at a time, bucket by bucket in several processes. The same seed gives the same archive.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushcall.archive.manifest import Address, ArchivedBucket, ArchivedRound
+from hushcall.archive.writer import finish_round, start_round, write_bucket
+from hushcall.engines.local import LocalEngine
+from hushcall.errors import InvalidParameter
+from hushcall.learn.bucket_setup import open_bucket
+from hushcall.learn.compiled import kernel
+from hushcall.learn.feed.report_arrays import ReportArrays
+from hushcall.learn.feed.shake256 import report_rows
+from hushcall.mechanisms import parameters
+from hushcall.mechanisms.scheme import Family
+from hushcall.numbers import NANP
+from hushcall.profiles import Profile
+from hushcall.protocol.seeds import bucket_seed, derive
+from hushcall.protocol.tickets import TICKET_BYTES
+from hushcall.protocol.wire import VERSION
+
+CHUNK = 1 << 17
+PLANTED = "planted.json"
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """One bucket to invent: it travels to another process."""
+
+    url: str
+    folder: str
+    bucket: int
+    users: int
+    decided_together: int
+    profile: Profile
+    round_seed: bytes
+    spammers: int
+
+
+def invent(
+    url: str,
+    reports: int,
+    profile: Profile,
+    spammers: int = 20,
+    seed: int = 1,
+    areas: int | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> tuple[ArchivedRound, list[str]]:
+    """Write round 1 with so many reports, evenly over the (first so many) area codes; (manifest, planted numbers)."""
+    if profile.scheme.family is not Family.OURS:
+        raise InvalidParameter(
+            "mechanism", "be one that tests every number: others have no fast generator", profile.name
+        )
+    address, round_seed = Address(url), derive("lab archive", seed.to_bytes(8, "big"))
+    folder, codes = start_round(address, 1), profile.scheme.items.buckets(NANP)[:areas]
+    share, left = divmod(reports, len(codes))
+    spam, more = divmod(spammers, len(codes))
+    # Spammers sit in every so many-th area code, so that a few of them do not share one.
+    chosen = {codes[place * len(codes) // more] for place in range(more)} if more else set()
+    jobs = [
+        _Bucket(url, folder, code, share + (place < left), len(codes), profile, round_seed, spam + (code in chosen))
+        for place, code in enumerate(codes)
+    ]
+    engine, written, planted = LocalEngine(workers), list[ArchivedBucket](), list[str]()
+    for done, (bucket, numbers) in enumerate(engine.each(_invent_bucket, jobs), 1):
+        written += [bucket] if bucket else []
+        planted += numbers
+        progress(done, len(jobs))
+    engine.close()
+    times = {"opens": 0, "collects": 0, "closes": 0}
+    plain = profile.to_plain()
+    ran = {bucket.bucket for bucket in written}
+    skipped = {job.bucket: job.users for job in jobs if job.bucket not in ran}
+    found = finish_round(address, 1, round_seed, NANP.name, plain, written, skipped, times)
+    address.system.pipe_file(address.path(PLANTED), json.dumps(sorted(planted)).encode())
+    return found, sorted(planted)
+
+
+def _invent_bucket(job: _Bucket) -> tuple[ArchivedBucket | None, list[str]]:
+    """One bucket, or None where it is too small to run."""
+    seed = bucket_seed(job.round_seed, job.bucket)
+    learner: Any = open_bucket(job.profile, NANP, job.users, seed, buckets=job.decided_together)
+    if learner is None:
+        return None, []
+    rng = np.random.Generator(np.random.PCG64(list(seed)))
+    law, rule = learner.law(job.users), learner.rule(job.profile.tau)
+    holders = math.ceil(1.2 * law.detectable(rule.least(law), 0.999))
+    if holders * job.spammers > job.users:
+        raise InvalidParameter("spammers", f"fit into a bucket of {job.users}: each takes {holders}", job.spammers)
+    numbers = [_number(rng, job) for _ in range(job.spammers)]
+    items = [job.profile.scheme.items.item(number, NANP) for number in numbers]
+    chunks = _chunks(rng, learner, job, items, holders)
+    plain = parameters.to_plain(learner.mechanism)
+    written = write_bucket(Address(job.url), job.folder, job.bucket, job.users, plain, chunks)
+    return written, [str(number) for number in numbers]
+
+
+def _number(rng: np.random.Generator, job: _Bucket) -> Any:
+    area = job.bucket or NANP.area_codes[int(rng.integers(len(NANP.area_codes)))]
+    return NANP.number(area, int(rng.integers(NANP.first_suffix, NANP.suffixes)))
+
+
+def _chunks(
+    rng: np.random.Generator, learner: Any, job: _Bucket, spam: list[int], holders: int
+) -> Iterator[ReportArrays]:
+    """The bucket's reports: first the spammers' callees, then everybody else. Tickets are random, so no order shows."""
+    mechanism, response = learner.mechanism, learner.mechanism.response
+    for first in range(0, job.users, CHUNK):
+        count = min(CHUNK, job.users - first)
+        places = rng.integers(0, learner.areas, count, dtype=np.uint64)
+        suffixes = rng.integers(NANP.first_suffix, NANP.suffixes, count, dtype=np.uint64)
+        items = places << np.uint64(NANP.suffix_bits) | suffixes
+        for place, item in enumerate(spam):
+            items[max(place * holders - first, 0) : max((place + 1) * holders - first, 0)] = item
+        tickets = np.frombuffer(rng.bytes(TICKET_BYTES * count), np.uint8).reshape(count, TICKET_BYTES)
+        seeds = ReportArrays(tickets, tickets).seeds(job.round_seed)
+        rows = report_rows(seeds, mechanism.bits, mechanism.item_bits)
+        words = rng.integers(0, 1 << 64, count, dtype=np.uint64)
+        values = answers(rows, items, words, np.uint64(response.keep), np.uint64(response.other))
+        yield ReportArrays(tickets, _bodies(mechanism, values))
+
+
+def _bodies(mechanism: Any, values: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """The envelope and the value, most significant byte first."""
+    out = np.empty((len(values), 2 + mechanism.body_bytes), np.uint8)
+    out[:, 0], out[:, 1] = VERSION, int(mechanism.kind)
+    for place in range(mechanism.body_bytes):
+        out[:, 2 + place] = values >> np.uint32(8 * (mechanism.body_bytes - 1 - place)) & np.uint32(255)
+    return out
+
+
+@kernel()
+def answers(
+    rows: NDArray[np.uint64], items: NDArray[np.uint64], words: NDArray[np.uint64], keep: np.uint64, other: np.uint64
+) -> NDArray[np.uint32]:
+    """``linear_hash`` and ``RandomisedResponse.draw`` of many phones, each with its own matrix and its own coin."""
+    n, b = rows.shape
+    out = np.empty(n, np.uint32)
+    for j in range(n):
+        hashed = np.uint64(0)
+        for i in range(b):
+            v = rows[j, i] & items[j]
+            for shift in (32, 16, 8, 4, 2, 1):
+                v ^= v >> np.uint64(shift)
+            hashed |= (v & np.uint64(1)) << np.uint64(i)
+        if words[j] >= keep:
+            index = (words[j] - keep) // other
+            hashed = index + np.uint64(index >= hashed)
+        out[j] = hashed
+    return out

@@ -1,0 +1,40 @@
+"""Archives and learning from them, as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = subprocess.run([*HUSHCALL, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == code, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def run_json(*arguments: str, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code))
+
+
+def test_an_invented_archive_is_described_verified_and_learnt_from(tmp_path: Path) -> None:
+    where, size = str(tmp_path / "nation"), ("--reports", "3e3", "--areas", "2", "--spammers", "2")
+    made = run_json("lab", "archive", "--out", where, *size, "--profile", "sensitive", "--workers", "0")
+    assert made["reports"] == 3000
+    facts = run_json("archive", "describe", where)
+    assert (facts["reports"], facts["buckets"], facts["mechanism"]) == (3000, 2, "subspace")
+    assert run_json("archive", "verify", where, "--deep") == {"wrong": []}
+    learnt = run_json("learn", where, "--workers", "0", "--out", str(tmp_path / "found.jsonl"))
+    assert sorted(row["number"] for row in learnt["listed"]) == made["planted"]
+    lines = (tmp_path / "found.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == learnt["listed"]
+    next(Path(where).glob("round=1/*/*.parquet")).unlink()
+    assert "missing" in run("archive", "verify", where, code=1)
+
+
+def test_what_is_no_archive_and_an_engine_that_is_none_are_said(tmp_path: Path) -> None:
+    assert "archive must hold a finished round" in run("archive", "describe", str(tmp_path), code=2)
+    assert "engine must be one of local, dask, gpu" in run("learn", str(tmp_path), "--engine", "abacus", code=2)

@@ -1,0 +1,303 @@
+"""Windows: the scan is the naive sum, keeps its level, tolerates lies, and finds over a week what no day shows."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mechanisms import SUFFIXES, reports_of
+
+from hushcall.errors import InvalidParameter
+from hushcall.learn import whole_number, window
+from hushcall.learn.decision import Rule, Support
+from hushcall.learn.pooled import PooledSupport
+from hushcall.learn.subspace import SparseTally, SubspaceLearner, few_supports
+from hushcall.learn.whole_number import WholeNumberLearner
+from hushcall.learn.whole_spectrum import SUFFIX_BITS
+from hushcall.learn.window import Past, Pile, Sealed, find_in_windows, keep_for, scan, spans
+from hushcall.numbers import NANP
+from hushcall.profiles import DEFAULT, PROFILES, WINDOWS, Profile
+from hushcall.report.subspace import Subspace, WholeNumber
+
+SPAM = 5_550_143
+
+
+def day(age: int, bits: int, users: int, heavy: int, seed: int = 0, tolerance: int = 0) -> Past:
+    learner = SubspaceLearner(Subspace(4.0, bits), SUFFIXES, tolerance=tolerance)
+    items = [SPAM] * heavy + random.Random(100 * seed + age).sample(SUFFIXES, users - heavy)
+    return Past(age, learner, learner.tally(reports_of(learner, items, b"day %d %d" % (age, seed))))
+
+
+def test_a_slow_spammer_stands_out_over_a_week_and_on_no_day() -> None:
+    """45 a day of 1000 at ε = 4 (83 would be needed), with days of different b among them."""
+    days = [day(age, 5 + age % 2, 1000, 45) for age in range(7)]
+    assert all(one.learner.find(one.tally) == [] for one in days)
+    (found,) = find_in_windows(days, WINDOWS)
+    assert (found.item, found.length) == (SPAM, 4)
+    (week,) = find_in_windows(days, (7,))
+    assert week.low <= 7 * 45 <= week.high
+    assert week.p_value < 1e-12
+    assert not week.implausible
+
+
+def test_a_window_of_equal_days_is_the_merged_tally() -> None:
+    days = [day(age, 5, 300, 40) for age in range(3)]
+    merged = days[0].tally.merge(days[1].tally).merge(days[2].tally)
+    expected = [replace(hitter, length=3) for hitter in days[0].learner.find(merged)]
+    assert expected
+    assert find_in_windows(days, (3,)) == expected == find_in_windows(days[::-1], (3,))
+    assert find_in_windows([], (3,)) == []
+
+
+def test_a_window_over_two_domains_is_refused() -> None:
+    small = SubspaceLearner(Subspace(4.0, 5), range(3_000_000, 4_000_000))
+    other = Past(1, small, small.tally(reports_of(small, [3_000_001], b"1")))
+    with pytest.raises(InvalidParameter, match="share one domain"):
+        find_in_windows([day(0, 6, 10, 5), other], (2,))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 40), st.booleans()), min_size=1, max_size=5),
+    st.integers(0, 10**6),
+    st.integers(1, 4),
+)
+def test_a_pile_of_any_mixture_counts_like_the_plain_sum(
+    rounds: list[tuple[int, int, bool]], seed: int, looks: int
+) -> None:
+    """Listed or transformed, sparse or dense, whatever b: the same counts after every round."""
+    bits, expected = 10, np.zeros(1 << 10, dtype=np.int64)
+    pile, world = Pile(bits, [(n, b) for b, n, _ in rounds], looks), random.Random(seed)
+    pile.empty()
+    for at, (b, n, dense) in enumerate(rounds):
+        learner = SubspaceLearner(Subspace(4.0, b, bits), range(1 << bits))
+        tally = learner.tally(reports_of(learner, [world.randrange(1 << bits) for _ in range(n)], b"%d" % seed))
+        pile.add(learner, learner.dense(tally) if dense else tally)
+        expected += few_supports(tally, range(1 << bits))
+        if at < looks - 1 or at == len(rounds) - 1:
+            pile.looks = looks if at < len(rounds) - 1 else pile.looked + 1
+            places, counts = pile.at_least(0, range(1 << bits))
+            assert (places, counts) == (list(range(1 << bits)), expected.tolist())
+
+
+def naive(past: Sequence[Past], windows: Sequence[int], tau: float) -> dict[int, int]:
+    """{item: shortest length} of what the windows find, number by number."""
+    out: dict[int, int] = {}
+    for length in windows:
+        inside = [one for one in past if one.age < length and one.tally.count]
+        if not inside:
+            continue
+        rule, tolerance = inside[0].learner.rule(tau), inside[0].learner.tolerance
+        law = PooledSupport.of(one.learner.law(one.tally.count) for one in inside)
+        for item in inside[0].learner.domain:
+            counts = [int(few_supports(one.tally, [item])[0]) for one in inside]
+            estimate = sum(
+                float(one.learner.law(one.tally.count).estimate(count))
+                for one, count in zip(inside, counts, strict=True)
+            )
+            heaviest = max((1 - part.q) / (part.p - part.q) for part in law.parts)
+            evidence = law.without(tolerance).p_value(sum(counts) - tolerance) * rule.hypotheses
+            if evidence <= rule.level and estimate - tolerance * heaviest > tau:
+                out.setdefault(item, length)
+    return out
+
+
+@pytest.mark.parametrize("tolerance", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_scan_finds_what_the_definition_says(seed: int, tolerance: int) -> None:
+    world, domain = random.Random(seed), range(1 << 6)
+    past = []
+    for age in (0, 1, 3, 4, 6):
+        learner = SubspaceLearner(Subspace(3.0, world.choice([2, 3, 4]), 6), domain, 0.2, tolerance=tolerance)
+        items = [7] * world.randrange(8) + [9] * 12 + [world.randrange(64) for _ in range(15)]
+        past.append(Past(age, learner, learner.tally(reports_of(learner, items, b"%d %d" % (seed, age)))))
+    found = {hitter.item: hitter.length for hitter in find_in_windows(past, WINDOWS, 10.0)}
+    assert found == naive(past, WINDOWS, 10.0)
+
+
+def test_whole_numbers_add_up_too_and_in_parts() -> None:
+    area = 4 << SUFFIX_BITS
+    past, world = [], random.Random(2)
+    for age in range(3):
+        learner = WholeNumberLearner(WholeNumber(8.0, 8 + age % 2), SUFFIXES, areas=6)
+        items = [area | SPAM] * 13 + [world.randrange(6) << SUFFIX_BITS | world.choice(SUFFIXES) for _ in range(1500)]
+        past.append(Past(age, learner, learner.tally(reports_of(learner, items, b"%d" % age))))
+    (found,) = find_in_windows(past, (1, 3))
+    assert (found.item, found.length) == (area | SPAM, 3)
+    assert [find_in_windows(past, (1, 3), part=part, parts=3) for part in range(3)] == [[], [found], []]
+
+
+def sealed(profile: Profile, number: int, bits: int, heavy: int, users: int = 400) -> Sealed:
+    learner = SubspaceLearner(Subspace(profile.epsilon, bits), SUFFIXES)
+    items = [SPAM] * heavy + random.Random(number).sample(SUFFIXES, users - heavy)
+    return Sealed(number, learner.mechanism, learner.tally(reports_of(learner, items, b"%d" % number)).to_bytes())
+
+
+def test_the_servers_door_takes_bytes_in_any_order_and_gaps() -> None:
+    profile = replace(DEFAULT, windows=WINDOWS, tolerance=2)
+    rounds = [sealed(profile, number, 5 + number % 2, 30) for number in (11, 12, 14, 15, 17)]
+    found = scan(profile, NANP, rounds, newest=17, buckets=3)
+    assert [hitter.item for hitter in found] == [SPAM]
+    assert found[0].length > 1
+    assert scan(profile, NANP, rounds[::-1], newest=17, buckets=3) == found
+    assert keep_for(profile) == 7
+    # Round 10 is too old to matter; a window forgets.
+    assert scan(profile, NANP, [sealed(profile, 10, 5, 300), *rounds], newest=17, buckets=3) == found
+    assert scan(profile, NANP, rounds, newest=30) == []
+    daily = replace(profile, windows=(1,))
+    assert scan(daily, NANP, rounds, newest=17) == []
+    with pytest.raises(InvalidParameter, match="rounds must be different ones up to 16"):
+        scan(profile, NANP, rounds, newest=16)
+
+
+def test_a_daily_scan_is_the_daily_decision() -> None:
+    profile = replace(DEFAULT, tolerance=5)
+    one = sealed(profile, 3, 5, 150)
+    learner = SubspaceLearner(Subspace(4.0, 5), SUFFIXES, profile.level, 1, 5)
+    (found,) = scan(profile, NANP, [one], newest=3)
+    assert [found] == learner.find(learner.from_bytes(one.data), profile.tau)
+
+
+def test_lengths_that_add_no_round_are_no_decision() -> None:
+    law, rule = Support(100, 0.6, 1 / 32), Rule()
+    assert [span.length for span in spans([(0, law)], WINDOWS, rule)] == [1]
+    assert [span.length for span in spans([(1, law), (5, law)], WINDOWS, rule)] == [2, 7]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.sampled_from([2, 3, 5])), min_size=1, max_size=3, unique_by=lambda p: p[1]
+    ),
+    st.integers(0, 8),
+    st.integers(0, 30),
+)
+def test_what_is_taken_away_is_the_worst_choice(parts: list[tuple[int, int]], some: int, count: int) -> None:
+    laws = [Support(n, 0.9, 2.0**-b) for n, b in parts]
+    law = PooledSupport.of(laws)
+    some = min(some, law.reports)
+    worst = law.without(some).p_value(count)
+    for split in _splits([part.reports for part in law.parts], some):
+        left = PooledSupport(
+            tuple(Support(part.reports - gone, part.p, part.q) for part, gone in zip(law.parts, split, strict=True))
+        )
+        assert left.p_value(count) <= worst * (1 + 1e-9) + 1e-300
+
+
+def _splits(sizes: list[int], some: int) -> list[list[int]]:
+    if not sizes:
+        return [[]] if some == 0 else []
+    return [[take, *rest] for take in range(min(sizes[0], some) + 1) for rest in _splits(sizes[1:], some - take)]
+
+
+class TestTolerance:
+    def test_fakes_up_to_the_tolerance_change_nothing_that_noise_does_not(self) -> None:
+        """f fakes support for sure: C = f + noise of n − f, which reaches the threshold exactly as noise does."""
+        law, rule = Support(1000, 0.6, 1 / 32), Rule(10, 1e-3, 10**7, tolerance=20)
+        with_fakes = law.without(20).p_value(rule.least(law) - 20)
+        assert with_fakes * rule.hypotheses <= rule.level
+        assert Rule(10, 1e-3, 10**7).least(law) < rule.least(law) - 10
+
+    def test_the_price_at_a_thousand_phones(self) -> None:
+        """The 90 % count goes from 93 to about 125 where 400 buckets are decided together."""
+
+        def count(tolerance: int) -> int:
+            learner = SubspaceLearner(Subspace(4.0, 5), SUFFIXES, 1e-3, 469, tolerance)
+            return learner.law(1000).detectable(learner.rule(10).least(learner.law(1000)))
+
+        assert 90 <= count(0) <= 96
+        assert 121 <= count(20) <= 129
+
+    def test_a_bucket_of_fakes_lists_nothing(self) -> None:
+        """24 fakes alone in a bucket: 17 were enough before."""
+        learner = SubspaceLearner(Subspace(4.0, 5), SUFFIXES, tolerance=20)
+        coins = random.Random(5)
+        publics = [coins.randbytes(32) for _ in range(29)]
+        rows = np.array([learner.mechanism.rows(public) for public in publics], dtype=np.uint64)
+        lies = [learner.mechanism.hashed(SPAM, public) for public in publics[:24]]
+        honest = [coins.randrange(32) for _ in range(5)]
+        tally = SparseTally(learner.made_by, rows, np.array(lies + honest, dtype=np.uint32))
+        assert learner.find(tally, 10) == []
+        trusting = SubspaceLearner(Subspace(4.0, 5), SUFFIXES)
+        (found,) = trusting.find(tally, 10)
+        assert found.item == SPAM
+        assert found.implausible
+        assert found.low <= found.clamped <= found.high <= 29
+
+    @pytest.mark.parametrize("name", ["paper", "balanced", "balanced-whole"])
+    def test_small_buckets_are_gated_out_by_the_same_rule(self, name: str) -> None:
+        from hushcall.learn.planning import smallest_bucket
+
+        trusting = replace(PROFILES[name], tolerance=0)
+        before, after = smallest_bucket(trusting), smallest_bucket(replace(trusting, tolerance=20))
+        assert before is not None
+        assert after is not None
+        assert after >= before + 20
+
+    def test_honest_phones_are_seldom_implausible(self) -> None:
+        """At most one in forty of the numbers that *all* phones hold, from the law itself; half of them: never."""
+        for n in (10, 100, 1000):
+            law = Support(n, 0.63, 1 / 32)
+            first = next(count for count in range(n + 2) if law.implausible(count))
+            assert law.tail(first, n) <= 0.025 < law.tail(first - 1, n)
+            assert law.tail(first, n // 2) < 0.003
+
+
+class TestNull:
+    """Rounds without any spammer: what is listed stays within the level, however it is split."""
+
+    WEEKS, DOMAIN, USERS = 1500, 1000, 60
+
+    def listed(self, windows: Sequence[int], level: float, split: bool = True) -> float:
+        """The share of weeks that list anything, with every number's count drawn from its law."""
+        generator = np.random.default_rng([len(windows), *windows])
+        share = level / len(windows) if split else level
+        rule = Rule(0.0, share, self.DOMAIN)
+        laws = [(age, Support(self.USERS + 5 * age, 0.6, 2.0 ** -(5 + age % 2))) for age in range(max(windows))]
+        chosen = spans(laws, windows, rule)
+        hits = 0
+        for _ in range(self.WEEKS):
+            counts = np.array([generator.binomial(law.reports, law.q, self.DOMAIN) for _, law in laws])
+            hits += any((counts[: span.length].sum(axis=0) >= span.least).any() for span in chosen)
+        return hits / self.WEEKS
+
+    @pytest.mark.parametrize("windows", [(1,), (1, 2), (1, 7), (1, 2, 4, 7)])
+    def test_the_level_holds_for_every_split(self, windows: Sequence[int]) -> None:
+        """Level 0.2; 1 500 weeks; six deviations above is 0.262: a false alarm is rarer than 10⁻⁸."""
+        assert self.listed(windows, 0.2) <= 0.262
+
+    def test_a_level_that_is_not_split_is_caught(self) -> None:
+        """Four decisions at the full level each list something in about 0.35 of all weeks."""
+        assert self.listed((1, 2, 4, 7), 0.2, split=False) > 0.262
+
+
+def test_a_bucket_too_small_for_a_day_runs_for_a_week() -> None:
+    from hushcall.learn.planning import smallest_bucket
+
+    daily, weekly = smallest_bucket(DEFAULT, 469), smallest_bucket(replace(DEFAULT, windows=WINDOWS), 469)
+    assert daily is not None
+    assert weekly is not None
+    assert weekly < daily / 3
+
+
+def test_a_large_round_of_whole_numbers_shares_its_updates_and_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways through one round: the one that shares is taken from four million updates on."""
+    learner = WholeNumberLearner(WholeNumber(6.0, 7), range(2_000_000, 10_000_000), 3)
+    items = [2 << SUFFIX_BITS | 5_550_143] * 150 + [place << SUFFIX_BITS | 4_000_000 for place in range(3)] * 3
+    tally = learner.tally(reports_of(learner, items, b"shared"))
+    past = [Past(0, learner, tally)]
+    wanted = find_in_windows(past, (1,), 5.0)
+    assert [hitter.item for hitter in wanted] == [2 << SUFFIX_BITS | 5_550_143]
+    asked: list[tuple[int, ...]] = []
+
+    def shared(*given: int) -> bool:
+        asked.append(given)
+        return True
+
+    monkeypatch.setattr(window, "updates_are_shared", shared)
+    monkeypatch.setattr(whole_number, "updates_are_shared", lambda *given: True)
+    assert find_in_windows(past, (1,), 5.0) == wanted
+    assert asked == [(len(items), 7, 3)]
