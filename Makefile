@@ -75,9 +75,11 @@ interop: $(VENV)/.dev  ## other people's programs (Kamailio, nginx, Caddy, promt
 	    command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
 	    apt-get install -y -qq --no-install-recommends $$each >/dev/null 2>&1 || true; done
 	$(BIN)/python -m pytest interop -rs
+	$(BIN)/python tests/interop/peer.py
+	$(BIN)/python -m pytest tests/interop
 
 coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo.html
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop demo.html

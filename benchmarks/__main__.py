@@ -45,6 +45,7 @@ def main() -> None:
         )
     else:
         subprocess.run(promises, check=True, cwd=HERE.parent)
+        subprocess.run([sys.executable, "-m", "benchmarks.tokens"], check=True, cwd=HERE.parent)
     if options.save:
         machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
         text = json.dumps({"machine": machine, **results}, indent=1, ensure_ascii=False)

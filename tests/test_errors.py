@@ -16,6 +16,8 @@ VIOLATIONS = (
     errors.WrongMechanism,
     errors.WrongLength,
     errors.WrongSymbol,
+    errors.InvalidToken,
+    errors.InvalidMessage,
     errors.InvalidTally,
     errors.InvalidArchive,
     errors.InvalidData,

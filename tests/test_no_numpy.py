@@ -11,11 +11,12 @@ import hushcall
 
 PACKAGE = Path(hushcall.__file__).parent
 HEAVY = {"numpy", "scipy", "numba"}
+ROOMS = ("anonymity", "mechanisms", "numbers", "privacy", "protocol")
 REPORT = sorted((PACKAGE / "report").glob("*.py"))
 PHONE = [
     *REPORT,
     *(PACKAGE / name for name in ("errors.py", "checks.py", "profiles.py", "audit/enumeration.py")),
-    *(path for room in ("mechanisms", "numbers", "privacy", "protocol") for path in (PACKAGE / room).glob("*.py")),
+    *(path for room in ROOMS for path in (PACKAGE / room).glob("*.py")),
 ]
 
 WITHOUT = "import sys\nfor name in ('numpy', 'scipy', 'numba'):\n    sys.modules[name] = None\n"

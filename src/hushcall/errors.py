@@ -14,6 +14,8 @@ promise).
     │   ├── WrongMechanism
     │   ├── WrongLength
     │   └── WrongSymbol
+    ├── InvalidToken          a blind token, or a step on its way, is not what the protocol allows
+    ├── InvalidMessage        a sealed or binary message cannot be read
     ├── InvalidTally          a tally cannot be read, or cannot be merged with another
     ├── InvalidArchive        an archive of rounds is damaged, unfinished, or none of ours
     ├── InvalidData           a file of calls cannot be read, or holds nothing of use
@@ -74,6 +76,14 @@ class WrongLength(InvalidReport):
 
 class WrongSymbol(InvalidReport):
     """A field of the report holds a value that no honest phone sends."""
+
+
+class InvalidToken(_Violation):
+    """A blind token, or a step on its way, is not what the protocol allows."""
+
+
+class InvalidMessage(_Violation):
+    """A sealed or binary message cannot be read."""
 
 
 class InvalidTally(_Violation):

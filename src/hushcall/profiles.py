@@ -51,6 +51,7 @@ class Profile:
     least_channels: int = 64
     accounting: Accounting = Accounting.PAPER  # how the basic randomiser's budget is reckoned
     list_size: int = 0  # candidates per channel that list decoding keeps; 0: the paper's hard decoder
+    anonymous: bool = False  # whether phones may report without a name, with blind tokens
     tolerance: int = 0
     windows: tuple[int, ...] = (1,)
 
@@ -117,6 +118,8 @@ class Profile:
         """Names, numbers and texts only: how a server keeps the profile that a round was opened with."""
         values = asdict(self)
         values["rounds"] = values.pop("repetitions")
+        if not self.anonymous:  # as earlier releases wrote it
+            del values["anonymous"]
         values["windows"] = list(self.windows)
         return {**values, "accounting": self.accounting.value}
 
@@ -151,6 +154,14 @@ PROFILES = {
         Profile("strong-whole", "as strong, and the area code is protected too", names.WHOLE_NUMBER, 2.0, 10),
         Profile("balanced-whole", "as balanced, and the area code is protected too", names.WHOLE_NUMBER, 4.0, 10),
         Profile("sensitive-whole", "as sensitive, and the area code is protected too", names.WHOLE_NUMBER, 8.0, 10),
+        Profile(
+            "crowd",
+            "nothing in the clear and no names: everybody hides everybody, from a hundred thousand phones on",
+            names.WHOLE_NUMBER,
+            6.0,
+            10,
+            anonymous=True,
+        ),
         Profile("cheapest", "for tests only: no privacy to speak of", names.SUBSPACE, 16.0, 1),
     )
 }

@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 import sqlalchemy as sa
-from tests.server.serving import CLOSES, COLLECTS, SPAM, Handset, bearer, honest_report, operator_token
+from tests.server.nameless import Stranger, told
+from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Handset, bearer, honest_report, operator_token
 from tests.server.stage import NOBODY, Stage
 
 from hushcall.server.db import schema
@@ -391,6 +392,45 @@ def a_commit_that_fails(stage: Stage) -> httpx.Response:
 
     stage.patch.setattr(Intake, "accept", fail)
     return phone.announce()
+
+
+@provokes("not-anonymous")
+def a_token_for_a_round_that_takes_none(stage: Stage) -> httpx.Response:
+    return stage.client.post("/v1/rounds/1/tokens", content=bytes(259), headers=bearer(stage.phone().token))
+
+
+@provokes("already-issued", round={"anonymous": True})
+def a_second_token_for_one_device(stage: Stage) -> httpx.Response:
+    stranger, (terms, seed) = Stranger(stage.client, stage.phone().token), told(stage.service)
+    assert stranger.ask(terms, stranger.wish(terms, seed)).status_code == 200
+    return stranger.ask(terms, stranger.wish(terms, seed, "another"))
+
+
+@provokes("token-spent", round={"anonymous": True})
+def a_token_for_two_buckets(stage: Stage) -> httpx.Response:
+    stranger, (terms, seed) = Stranger(stage.client, stage.phone().token), told(stage.service)
+    token = stranger.token(terms, seed)
+    assert stranger.announce(token).status_code == 201
+    return stranger.announce(token, bucket=212)
+
+
+@provokes("expired-token", round={"anonymous": True})
+def a_token_of_yesterday(stage: Stage) -> httpx.Response:
+    stranger, (terms, seed) = Stranger(stage.client, stage.phone().token), told(stage.service)
+    token = stranger.token(terms, seed)
+    for moment in (COLLECTS, CLOSES, START + PERIOD):
+        stage.at(moment)
+    return stranger.announce(token, number=2)
+
+
+@provokes("foreign-token", round={"anonymous": True})
+def a_token_that_nobody_signed(stage: Stage) -> httpx.Response:
+    return Stranger(stage.client, "").announce(b"x" * 354)
+
+
+@provokes("sealed-otherwise")
+def a_seal_for_somebody_else(stage: Stage) -> httpx.Response:
+    return stage.client.post("/.well-known/ohttp-gateway", content=bytes(100))
 
 
 @provokes("busy", intake={"queue": 1})

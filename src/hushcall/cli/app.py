@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hushcall.cli import export, learn
+from hushcall.cli import export, learn, privacy
 from hushcall.cli.lab import audit, bench, data, demo, experiment, invent, plan, prove, simulate
 from hushcall.cli.phone import commands
-from hushcall.cli.server import admin, archive, config, keys, plan_of, rounds, serve
+from hushcall.cli.server import admin, archive, config, keys, plan_of, relay, rounds, serve
 from hushcall.version import __version__
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
+app.command("relay")(relay.relay)
 app.add_typer(rounds.rounds, name="round")
 app.add_typer(admin.admin, name="admin")
 app.add_typer(keys.keys, name="keys")
@@ -30,6 +31,7 @@ app.add_typer(archive.archive, name="archive")
 app.command("learn")(learn.learn)
 app.add_typer(commands.phone, name="phone")
 app.command("export")(export.export)
+app.command("privacy")(privacy.privacy)
 app.command("simulate")(simulate.simulate)
 app.command("plan")(plan.plan)
 app.command("audit")(audit.audit)

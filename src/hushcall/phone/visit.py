@@ -21,14 +21,15 @@ import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hushcall.errors import InvalidParameter, Refused
+from hushcall.anonymity.tokens import ticket_of
+from hushcall.errors import InvalidParameter, InvalidToken, Refused
 from hushcall.mechanisms.parameters import from_plain, to_plain
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home import device_key
 from hushcall.phone.home.store import Store
-from hushcall.phone.reporting import ledger, parameter_check, participation, schedule, terms, witness
+from hushcall.phone.reporting import blind_pass, ledger, parameter_check, participation, schedule, terms, witness
 from hushcall.phone.reporting.ledger import DAY, Limits, Spend
 from hushcall.phone.reporting.participation import Row
 from hushcall.phone.reporting.transport import Transport
@@ -66,6 +67,7 @@ class Visit:
     info: RoundInfo
     now: int
     hurry: bool = False
+    direct: bool = True  # whether the server could see who asked for the round
 
     def proceed(self) -> Outcome:
         """All steps that can be taken now."""
@@ -73,9 +75,14 @@ class Visit:
         if self._row() is None and (stop := self._join()):
             return stop
         for state, step in (
+            (participation.PLANNED, self._get_token),
+            (participation.PLANNED, self._apart),
             (participation.PLANNED, self._announce),
+            (participation.ANNOUNCED, self._apart),
             (participation.ANNOUNCED, self._record),
+            (participation.RECORDED, self._apart),
             (participation.RECORDED, self._send),
+            (participation.COVERING, self._apart),
             (participation.COVERING, self._send),
         ):
             row = self._row()
@@ -89,11 +96,13 @@ class Visit:
             return stop
         info, now, limits = self.info, self.now, Limits.load(self.store)
         coins = self._keyed("join")
-        moments = schedule.draw(info, coins)
+        issue_at, moments = self._moments(coins)
         days = min(info.window, limits.days)  # a server may ask for fresher calls, never for older ones
         copied = device_key.look_for_copies(self.store, now)
         quiet = copied is not None and now < copied + limits.horizon * DAY
         with self.store.transaction():
+            if self._nameless():
+                blind_pass.prepare(self.store, self.transport.url, info, issue_at, self._keyed("token"))
             candidates.prune(self.store, now, limits.days, limits.horizon)
             participation.blank_before(self.store, now - limits.days * DAY)
             heard = candidates.buffered(self.store, now, days, limits.horizon, virtual_only=quiet)
@@ -115,17 +124,82 @@ class Visit:
             return self._outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
         if info.round <= participation.highest(self.store, self.transport.url):
             return self._outcome("idle", f"Round {info.round} is older than one that this phone has joined.")
-        if why := terms.objection(limits, self.plan, info):
+        if why := terms.objection(limits, self.plan, info) or self._unwanted(limits):
             return self._outcome("stopped", why)
         if why := ledger.objection(self.store, limits, Fraction(info.epsilon), now):
             return self._outcome("stopped", f"Nothing is sent: {why}.")
-        today = now - now % DAY
+        if wait := self._another_time(limits):
+            return wait
+        why = self._distrust()  # last: what a phone does not act on is nothing to keep
+        return self._outcome("stopped", why) if why else None
+
+    def _another_time(self, limits: Limits) -> Outcome | None:
+        """Enough for today, or too late in this round."""
+        info, today = self.info, self.now - self.now % DAY
         if participation.joined_between(self.store, today, today + DAY) >= limits.rounds_per_day:
             rounds = "one round" if limits.rounds_per_day == 1 else f"{limits.rounds_per_day} rounds"
             words = f"This phone takes part in {rounds} a day, and has done so today."
             return Outcome("idle", words, info.round, today + DAY)
-        why = self._distrust()  # last: what a phone does not act on is nothing to keep
-        return self._outcome("stopped", why) if why else None
+        if self._nameless() and info.server_time >= blind_pass.middle(info) and not self.hurry:
+            words = f"Round {info.round}: too late to join without a name; the next one will do."
+            return self._outcome("idle", words, info.closes)
+        return None
+
+    def _nameless(self) -> bool:
+        """Whether this phone takes part in this round without a name."""
+        return self.info.anonymity is not None and isinstance(self.transport, blind_pass.Hiding)
+
+    def _moments(self, coins: ByteSource) -> tuple[int, schedule.Moments]:
+        """When to ask for a token (0: never), to announce and to report."""
+        if self._nameless():
+            return schedule.draw_nameless(self.info, blind_pass.middle(self.info), coins)
+        return 0, schedule.draw(self.info, coins)
+
+    def _unwanted(self, limits: Limits) -> str:
+        """Why the owner would not want to be known as this round knows its phones; empty where it may."""
+        if self.info.anonymity is None and not limits.by_name:
+            return "The server wants reports by name, and the owner does not."
+        trouble = self.store.get(blind_pass.TROUBLE)
+        return f"Nothing is sent: {trouble}." if trouble else ""
+
+    def _get_token(self, row: Row) -> Outcome | None:
+        """Before step 2, for a phone without a name: have a token signed, on a connection of its own."""
+        held = blind_pass.find(self.store, row.server, row.round)
+        if held is None or held.token or not isinstance(self.transport, blind_pass.Hiding):
+            return None
+        if wait := self._not_yet(held.issue_at, "ask for a token"):
+            return wait
+        try:
+            blind_pass.get_token(self.store, row.server, held, self.transport)
+        except Refused as refusal:
+            return self._refused(row, refusal, participation.SKIPPED)
+        except InvalidToken:
+            return self._given_up(row, "the server signed with another key than it told")
+        return None if self.hurry else self._outcome("waiting", f"Round {row.round}: has a token.", row.announce_at)
+
+    def _apart(self, row: Row) -> Outcome | None:
+        """A phone that has just asked by its own address says nothing without a name: one would give away the other."""
+        held = blind_pass.find(self.store, row.server, row.round) if self.direct and not self.hurry else None
+        if held is None or not held.terms.relay:
+            return None
+        return self._outcome("waiting", f"Round {row.round}: asked directly; speaks through the relay later.")
+
+    def _lonely(self, row: Row) -> str:
+        """Why the crowd that the server speaks of is not what the owner wants to hide in; empty where it is."""
+        least, crowd = Limits.load(self.store).least_crowd, self.info.crowd or 0
+        enough = crowd >= least or blind_pass.find(self.store, row.server, row.round) is None
+        return "" if enough else f"{crowd} phones are here without a name, and the owner wants {least}"
+
+    def _speaker(self, row: Row) -> Transport:
+        """Whoever speaks in this round: the device by its name, or a token without one."""
+        held = blind_pass.find(self.store, row.server, row.round)
+        if held is None or not isinstance(self.transport, blind_pass.Hiding):
+            return self.transport
+        return self.transport.without_name(held.terms, held.token)
+
+    def _given_up(self, row: Row, why: str) -> Outcome:
+        participation.finished(self.store, row, participation.SKIPPED, why)
+        return self._outcome("skipped", f"Round {row.round}: no report, {why}.", self.info.closes)
 
     def _distrust(self) -> str:
         """Why this document is not acted on; where it is, it is kept, to be compared with what others were shown."""
@@ -143,9 +217,12 @@ class Visit:
         if wait := self._not_yet(row.announce_at, "announce"):
             return wait
         try:
-            ticket = self.transport.announce(row.round, row.bucket)
+            ticket = self._speaker(row).announce(row.round, row.bucket)
         except Refused as refusal:
             return self._refused(row, refusal, participation.SKIPPED)
+        held = blind_pass.find(self.store, row.server, row.round)
+        if held and ticket != ticket_of(held.token):  # the seed of a report must follow from its token
+            return self._given_up(row, "the server gave another ticket than the token's")
         participation.announced(self.store, row, ticket)
         return self._outcome("announced", f"Round {row.round}: announced.", row.report_at)
 
@@ -163,8 +240,8 @@ class Visit:
 
     def _settle(self, row: Row) -> str:
         """Make the report and write it down; or why there is none."""
-        if why := self._distrust():
-            return why.rstrip(".")
+        if why := self._distrust().rstrip(".") or self._lonely(row):
+            return why
         try:
             plain = self.info.parameters_for(row.bucket)
             if plain is None:
@@ -223,7 +300,7 @@ class Visit:
             raise InvalidParameter("report", "be kept once it is recorded", None)
         cover = row.state == participation.COVERING
         try:
-            self.transport.send(row.round, row.ticket, row.report)
+            self._speaker(row).send(row.round, row.ticket, row.report)
         except Refused as refusal:
             if cover and is_final(refusal.problem):  # an older server says that it wants none: that is no trouble
                 return self._skipped(row)

@@ -29,6 +29,8 @@ def _table(*kinds: Kind) -> dict[str, Kind]:
 PROBLEMS = _table(
     Kind("bad-request", 400, "The request is not what this address takes", "Compare it with /docs.", final=True),
     Kind("unknown-token", 401, "No device or operator has this token", "Send 'Authorization: Bearer TOKEN'; enrol."),
+    Kind("expired-token", 401, "This token is of another round", "Ask for a token of this round.", final=True),
+    Kind("foreign-token", 401, "This server issued no such token", "Ask for a token of this round.", final=True),
     Kind("revoked", 403, "This token was revoked", "Enrol again, or ask the operator."),
     Kind("forbidden", 403, "This token may not do that", "Use an operator's token with the scope named here."),
     Kind("enrolment-closed", 403, "Enrolment needs an invitation", "Ask the operator for an invite code."),
@@ -59,12 +61,16 @@ PROBLEMS = _table(
         "Ask GET /v1/rounds/current; wait for the next round.",
         final=True,
     ),
+    Kind("not-anonymous", 409, "This round takes no reports without a name", "Report as a device, or not.", final=True),
+    Kind("already-issued", 409, "This device has its token for this round", "Use the token you asked for.", final=True),
+    Kind("token-spent", 409, "This token was used for something else", "Nothing: the first use counts.", final=True),
     Kind("already-announced", 409, "This device announced another bucket", "Keep the first announcement.", final=True),
     Kind(
         "different-report", 409, "This device sent another report before", "Nothing: the first one counts.", final=True
     ),
     # Of servers before there was cover: phones still meet them.
     Kind("bucket-skipped", 409, "This bucket is skipped in this round", "Send nothing, and spend nothing.", final=True),
+    Kind("sealed-otherwise", 400, "This gateway cannot open that", "Ask GET /v1/rounds/current for the key."),
     Kind("oversized", 413, "The request is too large", "Send one report, as long as the round says.", final=True),
     Kind("wrong-bucket", 422, "The plan has no such bucket", "Announce an area code of the plan, or 0.", final=True),
     Kind(

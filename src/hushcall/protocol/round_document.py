@@ -14,6 +14,7 @@ from typing import Any
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.exact import epsilon_value
+from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.protocol.blocklist import iso, unix
 from hushcall.protocol.seeds import SEED_BYTES, report_seed
 from hushcall.protocol.states import RoundState
@@ -50,6 +51,8 @@ class RoundInfo:
     profile: str = ""
     tau: int | None = None
     level: float | None = None
+    anonymity: AnonymityTerms | None = None
+    crowd: int | None = None  # phones without a name, once announcing is over: what the server says, unchecked
     upload_bytes: int | None = None
     document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
@@ -65,6 +68,8 @@ class RoundInfo:
         checks.length("seed", self.seed, SEED_BYTES)
         checks.whole("window", self.window, 1, MOST_WINDOW)
         epsilon_value("epsilon", self.epsilon)
+        if self.crowd is not None:
+            checks.whole("crowd", self.crowd, 0)
         if self.upload_bytes is not None:
             checks.whole("upload_bytes", self.upload_bytes, 1, MOST_UPLOAD)
 
@@ -79,6 +84,9 @@ class RoundInfo:
     def to_plain(self) -> dict[str, Any]:
         """The document, as ``GET /v1/rounds/current`` answers. The order of the keys is part of what is sent."""
         profile = {"name": self.profile, "mechanism": self.mechanism, "epsilon": self.epsilon}
+        anonymous: dict[str, Any] = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
+        if self.crowd is not None:
+            anonymous["crowd"] = self.crowd
         padding = {} if self.upload_bytes is None else {"upload_bytes": self.upload_bytes}
         return {
             "server_time": iso(self.server_time),
@@ -92,6 +100,7 @@ class RoundInfo:
             "window": self.window,
             "profile": {**profile, "tau": self.tau, "level": self.level},
             "buckets": None if self.buckets is None else dict(self.buckets),
+            **anonymous,
             **padding,
         }
 
@@ -100,6 +109,7 @@ class RoundInfo:
         """Read the server's document; anything odd in what a phone acts on is an :class:`InvalidParameter`."""
         try:
             profile, buckets = document["profile"], document["buckets"]
+            anonymous = document.get("anonymous")
             times = {name: unix(document[name]) for name in _TIMES}
             if buckets is not None and not isinstance(buckets, dict):
                 raise InvalidParameter("buckets", "be an object or null", type(buckets).__name__)
@@ -115,6 +125,8 @@ class RoundInfo:
                 profile=str(profile.get("name", "")),
                 tau=profile.get("tau"),
                 level=profile.get("level"),
+                crowd=document.get("crowd"),
+                anonymity=None if anonymous is None else AnonymityTerms.from_plain(anonymous),
                 upload_bytes=document.get("upload_bytes"),
                 document=document,
                 **times,

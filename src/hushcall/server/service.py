@@ -23,6 +23,7 @@ from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.access import sessions
 from hushcall.server.access.devices import Devices
 from hushcall.server.access.enrolment import Enrolments
+from hushcall.server.anonymity.issuer import Issuer
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store, no_fault, open_store, put_files
 from hushcall.server.logs import log
@@ -50,6 +51,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
+        self.issuer = Issuer(self.store)
         secret = lambda: sessions.secret_of(self.settings.keys)  # noqa: E731
         self.enrolments = Enrolments(self.devices, self.settings.enrol, self.settings.server.host, secret)
         self.round_signer = RoundSigner(self.settings.keys)

@@ -72,6 +72,10 @@ class RoundSettings(_Section):
     tolerance: Annotated[int | None, _Unset] = Field(
         default=None, description="lying phones that a listing withstands, instead of the profile's"
     )
+    anonymous: Annotated[bool | None, _Unset] = Field(
+        default=None, description="let phones report without a name (blind tokens); instead of the profile's"
+    )
+    relay: str = Field(default="", description="address of a relay that somebody else runs; phones report through it")
     period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
@@ -104,7 +108,13 @@ class RoundSettings(_Section):
         """The profile in force."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
-        changes = {"epsilon": self.epsilon, "tau": self.tau, "level": self.level, "tolerance": self.tolerance}
+        changes = {
+            "epsilon": self.epsilon,
+            "tau": self.tau,
+            "level": self.level,
+            "tolerance": self.tolerance,
+            "anonymous": self.anonymous,
+        }
         given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
         if self.windows is not None:
             given["windows"] = tuple(self.windows)
@@ -135,6 +145,7 @@ class IntakeSettings(_Section):
     linger_ms: float = Field(default=2.0, ge=0, le=1000, description="how long a commit waits for company")
     queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
     max_body: int = Field(default=1 << 17, ge=64, description="bytes of one request")
+    sealed: int = Field(default=60_000, ge=1, description="sealed requests a minute that the gateway opens")
     per_device: int = Field(default=60, ge=2, description="requests a minute that one device may make")
 
 

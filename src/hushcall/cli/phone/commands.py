@@ -50,6 +50,12 @@ def init(
     whole_only: Annotated[
         bool | None, typer.Option("--whole-only/--area-in-clear", help="Whether area codes must be protected too.")
     ] = None,
+    nameless_only: Annotated[
+        bool | None, typer.Option("--nameless-only/--by-name", help="Whether to report with blind tokens only.")
+    ] = None,
+    least_crowd: Annotated[
+        int | None, typer.Option(min=0, help="Phones without a name that a round must have. Default: 0.")
+    ] = None,
     mechanisms: Annotated[
         str | None, typer.Option(help="What a server may use, by name. Default: 'subspace whole-number'.")
     ] = None,
@@ -85,6 +91,8 @@ def init(
         "life": cap_life,
         "rounds_per_day": rounds_per_day,
         "area_in_clear": None if whole_only is None else not whole_only,
+        "least_crowd": least_crowd,
+        "by_name": None if nameless_only is None else not nameless_only,
         "mechanisms": mechanisms,
         "horizon": horizon,
     }

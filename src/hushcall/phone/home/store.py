@@ -65,6 +65,16 @@ _MIGRATIONS = (
         seen INTEGER NOT NULL, PRIMARY KEY (server, round, part, sha256)
     ) WITHOUT ROWID;
     """,
+    """
+    -- A pass to report without a name: what the issuer is asked, and the token once it has signed.
+    CREATE TABLE passes (
+        server TEXT NOT NULL, round INTEGER NOT NULL, issue_at INTEGER NOT NULL, terms TEXT NOT NULL,
+        input BLOB NOT NULL, blinded BLOB NOT NULL, inverse TEXT NOT NULL, token BLOB NOT NULL,
+        PRIMARY KEY (server, round)
+    ) WITHOUT ROWID;
+    -- What this phone was told about a round's keys, to compare with what everybody was told.
+    CREATE TABLE told (server TEXT, round INTEGER, digest TEXT NOT NULL, PRIMARY KEY (server, round)) WITHOUT ROWID;
+    """,
 )
 
 

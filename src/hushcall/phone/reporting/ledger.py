@@ -40,12 +40,15 @@ class Limits:
     horizon: int = 30  # days in which one caller is in at most one report
     rounds_per_day: int = 1  # joined, and reports recorded
     area_in_clear: bool = True  # whether the area code of a reported number may travel unprotected
+    least_crowd: int = 0  # phones without a name that a round must have, or nothing is sent without one
+    by_name: bool = True  # whether reports may carry the device's name; False: only rounds that take blind tokens
     mechanisms: str = "subspace whole-number"  # that a server may use, by name
 
     def __post_init__(self) -> None:
         for name in ("report", "window", "life"):
             checks.positive(f"the cap per {name}", getattr(self, name))
         checks.whole("days", self.days, 1, 366)
+        checks.whole("least crowd", self.least_crowd, 0)
         checks.whole("horizon", self.horizon, self.days, 3660)
         checks.whole("rounds per day", self.rounds_per_day, 1)
         if self.report > self.window:
@@ -77,6 +80,8 @@ class Limits:
             horizon=int(given["horizon"]),
             rounds_per_day=int(given["rounds_per_day"]),
             area_in_clear=given["area_in_clear"] == str(True),
+            by_name=given["by_name"] == str(True),
+            least_crowd=int(given["least_crowd"]),
             mechanisms=given["mechanisms"],
         )
 

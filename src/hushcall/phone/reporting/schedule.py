@@ -34,6 +34,16 @@ def draw(info: RoundInfo, coins: ByteSource) -> Moments:
     )
 
 
+def draw_nameless(info: RoundInfo, middle: int, coins: ByteSource) -> tuple[int, Moments]:
+    """When to ask for a token (before ``middle``), and both moments of a round, from 24 bytes: all independent."""
+    first, second, third = words(read(coins, 3 * WORD_BYTES))
+    issue_at = _between(first, max(info.opens, info.server_time), middle)
+    return issue_at, Moments(
+        _between(second, middle, _end(info.opens, info.collects)),
+        _between(third, info.collects, _end(info.collects, info.closes)),
+    )
+
+
 def _end(start: int, end: int) -> int:
     return end - min((end - start) // SLACK_SHARE, MOST_SLACK)
 

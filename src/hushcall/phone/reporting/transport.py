@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from hushcall.anonymity import tokens
 from hushcall.errors import InvalidParameter, Refused, Unreachable
+from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.work import MOST_BITS, solve
 
@@ -60,7 +62,9 @@ class Enrolment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Answer:
+    """What came back, whatever it says."""
+
     status: int
     headers: Mapping[str, str]
     data: bytes
@@ -119,7 +123,21 @@ class HttpTransport:
             raise InvalidParameter("challenge", f"ask for at most {MOST_BITS} bits of work", bits)
         return f"{challenge}:{solve(challenge.encode(), bits).hex()}"
 
-    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> _Answer:
+    def issue(self, round_: int, request: bytes) -> bytes:
+        """Have a blinded message signed (``anonymity.tokens``)."""
+        return self._ask("POST", f"/v1/rounds/{round_}/tokens", request, tokens.REQUEST_TYPE).data
+
+    def without_name(self, terms: AnonymityTerms, token: bytes = b"") -> Transport:
+        """The same server, spoken to with a blind token instead of a name, on connections of its own."""
+        from hushcall.phone.reporting.nameless import NamelessTransport
+
+        return NamelessTransport(self.url, terms, token, sleep=self._sleep)
+
+    def authorization(self) -> str:
+        """The header that says who speaks; empty for nobody."""
+        return f"Bearer {self._token}" if self._token else ""
+
+    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> Answer:
         """One answer that says yes, or an error of ours."""
         attempt = 1
         while True:
@@ -132,31 +150,33 @@ class HttpTransport:
             self._sleep(pause)
             attempt += 1
 
-    def _once(self, method: str, path: str, body: bytes | None, kind: str) -> _Answer:
+    def _once(self, method: str, path: str, body: bytes | None, kind: str) -> Answer:
+        headers = {"User-Agent": "hushcall", "Accept": "application/json", "Accept-Encoding": "identity"}
+        if kind:
+            headers["Content-Type"] = kind
+        if self.authorization() and method != "GET":  # what is public is asked for by nobody in particular
+            headers["Authorization"] = self.authorization()
+        return self.fetch(method, self.url + path, body, headers)
+
+    def fetch(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        """One request over HTTP; ``Unreachable`` where there is no answer."""
         import urllib3  # a twentieth of a second that ``check`` does not need
 
         if self._pool is None:
             timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
             self._pool = urllib3.PoolManager(timeout=timeout, retries=False)
-        headers = {"User-Agent": "hushcall", "Accept": "application/json", "Accept-Encoding": "identity"}
-        if kind:
-            headers["Content-Type"] = kind
-        if self._token and method != "GET":  # what is public is asked for by nobody in particular
-            headers["Authorization"] = f"Bearer {self._token}"
         try:
-            answer = self._pool.request(
-                method, self.url + path, body=body, headers=headers, redirect=False, preload_content=False
-            )
+            answer = self._pool.request(method, url, body=body, headers=headers, redirect=False, preload_content=False)
             data = answer.read(MOST_BYTES + 1)
             # A connection goes back only when its answer was read to the end.
             (answer.release_conn if len(data) <= MOST_BYTES else answer.close)()
         except urllib3.exceptions.HTTPError as error:
             raise Unreachable(
-                f"{self.url} does not answer ({type(error).__name__}): is it the right address?"
+                f"{url.partition('/v1/')[0]} does not answer ({type(error).__name__}): is it the right address?"
             ) from None
-        return _Answer(answer.status, answer.headers, data)
+        return Answer(answer.status, answer.headers, data)
 
-    def _json(self, answer: _Answer) -> dict[str, Any]:
+    def _json(self, answer: Answer) -> dict[str, Any]:
         found = _document(answer)
         if found is None:
             raise InvalidParameter("the server's answer", "be one JSON object", f"{len(answer.data)} bytes")
@@ -181,7 +201,7 @@ def _pause(headers: Mapping[str, str], attempt: int) -> float:
     return float(asked) if asked.isascii() and asked.isdigit() else float(2 ** (attempt - 1))
 
 
-def _document(answer: _Answer) -> dict[str, Any] | None:
+def _document(answer: Answer) -> dict[str, Any] | None:
     try:
         found = json.loads(answer.data) if len(answer.data) <= MOST_BYTES else None
     except (ValueError, RecursionError):
@@ -189,7 +209,7 @@ def _document(answer: _Answer) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _refusal(answer: _Answer) -> Refused:
+def _refusal(answer: Answer) -> Refused:
     if 300 <= answer.status < 400:  # not followed: what the owner agreed to is an address
         where = _line(answer.headers.get("Location", ""))
         return Refused("moved", answer.status, f"it has moved: {where}", "Give the new address to hushcall phone init.")

@@ -85,9 +85,36 @@ announcements = Table(
     "announcements",
     metadata,
     Column("round", _KEY, primary_key=True, autoincrement=False),  # no foreign key: intake has just read the round
-    Column("device", _KEY, primary_key=True, autoincrement=False),  # one device, one voice
+    Column("device", _KEY, primary_key=True, autoincrement=False),  # one device, one voice; below 0: a blind token
     Column("bucket", Integer, nullable=False),
     Column("ticket", LargeBinary(16), nullable=False, unique=True),
+)
+
+anonymity = Table(
+    "anonymity",  # the issuer's: the keys of a round in which phones may take part without a name
+    metadata,
+    Column("round", _KEY, primary_key=True, autoincrement=False),
+    Column("token_secret", LargeBinary, nullable=False),  # erased with the raw reports
+    Column("token_key", LargeBinary, nullable=False),
+    Column("key_id", LargeBinary(32), nullable=False, unique=True),
+    Column("gateway", LargeBinary, nullable=False),
+    Column("relay", Text, nullable=False),
+    Column("crowd", Integer),  # phones without a name, counted when announcing ended
+)
+
+issued = Table(
+    "issued",  # the issuer's: who has a token for a round; dropped with the raw reports
+    metadata,
+    Column("round", _KEY, primary_key=True, autoincrement=False),
+    Column("device", _KEY, primary_key=True, autoincrement=False),
+    Column("blinded", LargeBinary(32), nullable=False),  # SHA-256 of what was signed, so that it is signed once
+)
+
+gateway_keys = Table(
+    "gateway_keys",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("secret", LargeBinary(32), nullable=False),
 )
 
 buckets = Table(

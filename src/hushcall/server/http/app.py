@@ -17,7 +17,7 @@ from hushcall.server.http.fast_path import FastPath
 from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
 from hushcall.server.http.rate_limit import RateLimit
-from hushcall.server.http.routes import admin, carddav, lists, pages, phoneblock, phones, probes
+from hushcall.server.http.routes import admin, carddav, gateway, lists, pages, phoneblock, phones, probes
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
 from hushcall.server.problems import Problem
@@ -63,7 +63,8 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
     )
     app.state.service = service
     app.state.limiter = RateLimit(settings.intake.per_device)
-    for routes in (phones, lists, phoneblock, carddav, admin, probes, pages):
+    app.state.sealed = RateLimit(settings.intake.sealed)
+    for routes in (phones, gateway, lists, phoneblock, carddav, admin, probes, pages):
         app.include_router(routes.router)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HushcallError, _ours)

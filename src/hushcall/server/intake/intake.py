@@ -25,6 +25,7 @@ from hushcall.protocol.states import ANNOUNCING, COLLECTING
 from hushcall.protocol.tickets import TICKET_BYTES, ticket_text
 from hushcall.protocol.wire import COVER, strip
 from hushcall.report.mechanism import report_bytes
+from hushcall.server.anonymity.redeeming import Redeeming, is_token, ticket_of, voice_of
 from hushcall.server.db import schema
 from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, typed
 from hushcall.server.db.store import Store
@@ -33,7 +34,7 @@ from hushcall.server.problems import Problem
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """A device says which bucket its caller is in. ``token`` is the hash of its token."""
+    """A device says which bucket its caller is in. ``token`` is the hash of its token, or a whole blind token."""
 
     token: bytes
     round: int
@@ -103,17 +104,18 @@ class Intake:
     most_refused: int = 1 << 30
     silenced: set[tuple[int, int]] = field(default_factory=set)  # (round, device) that is not listened to any more
     decisions: Decisions = field(default_factory=Decisions)
+    redeeming: Redeeming = field(default_factory=Redeeming)
 
     def accept(self, asked: Sequence[Announce | Upload]) -> list[Answer | Problem]:
         """Decide about a batch in one transaction; durable when it returns. The n-th answer is to the n-th upload."""
         refused: Counter[tuple[int, str]] = Counter()
         by_device: Counter[tuple[int, int]] = Counter()
         with self.store.write("intake") as connection:
-            batch = _Batch(self.store, connection, self.decisions, asked)
+            batch = _Batch(self.store, connection, self.decisions, self.redeeming, asked)
             answers: list[Answer | Problem] = []
             for one in asked:
                 try:
-                    device = batch.device(one.token)
+                    device = batch.voice(one)
                 except Problem as problem:
                     answers.append(problem)
                     continue
@@ -154,15 +156,20 @@ class _Batch:
     """What a batch needs to know, read in as few queries as there are tables; and what it is going to write."""
 
     def __init__(
-        self, store: Store, connection: Connection, decisions: Decisions, asked: Sequence[Announce | Upload]
+        self,
+        store: Store,
+        connection: Connection,
+        decisions: Decisions,
+        redeeming: Redeeming,
+        asked: Sequence[Announce | Upload],
     ) -> None:
-        self.store, self.connection, self.decisions = store, connection, decisions
+        self.store, self.connection, self.decisions, self.redeeming = store, connection, decisions, redeeming
         self.rounds: dict[int, RoundRow] = {}
         self.newest = connection.execute(sa.select(sa.func.max(schema.rounds.c.id))).scalar() or 0
         for round_id in sorted({one.round for one in asked if one.round <= self.newest}):
             if row := store.lock_round(connection, round_id, share=True):
                 self.rounds[round_id] = row
-        tokens = {one.token for one in asked}
+        tokens = {one.token for one in asked if not is_token(one.token)}
         query = sa.select(schema.devices).where(schema.devices.c.token_hash.in_(tokens))
         self.devices = {bytes(row.token_hash): row for row in typed(DeviceRow, connection.execute(query))}
         self.announced: dict[tuple[int, int], tuple[int, bytes]] = {}
@@ -175,7 +182,7 @@ class _Batch:
 
     def _read_announcements(self, asked: Sequence[Announce]) -> None:
         table = schema.announcements.c
-        devices = {self.devices[one.token].id for one in asked if one.token in self.devices}
+        devices = {found for one in asked if (found := self._id(one.token)) is not None}
         if devices:
             query = sa.select(table.round, table.device, table.bucket, table.ticket)
             query = query.where(table.round.in_({one.round for one in asked}), table.device.in_(devices))
@@ -193,8 +200,24 @@ class _Batch:
         for stored in self.connection.execute(sa.select(rows.ticket, rows.body).where(rows.ticket.in_(tickets))):
             self.bodies[bytes(stored.ticket)] = bytes(stored.body)
 
-    def device(self, token: bytes) -> int:
-        """Whose token this is."""
+    def _id(self, token: bytes) -> int | None:
+        """Whose voice this would be, unchecked; None where nobody has this token."""
+        if is_token(token):
+            return voice_of(token)
+        row = self.devices.get(token)
+        return None if row is None else row.id
+
+    def voice(self, one: Announce | Upload) -> int:
+        """Whose voice this is: an enrolled device's, or that of a token which is one of this round."""
+        if not is_token(one.token):
+            return self._device(one.token)
+        voice, ticket = voice_of(one.token), ticket_of(one.token)
+        stored = self.announced.get((one.round, voice), (0, b""))[1] == ticket or ticket in self.tickets
+        if not stored:  # what is stored was checked when it came
+            self.redeeming.check(self.connection, self.round(one.round), one.token)
+        return voice
+
+    def _device(self, token: bytes) -> int:
         row = self.devices.get(token)
         if row is None:
             raise Problem("unknown-token")
@@ -219,13 +242,13 @@ class _Batch:
         row = self.round(asked.round)
         if before := self.announced.get((asked.round, device)):
             if before[0] != asked.bucket:
-                raise Problem("already-announced")
+                raise Problem("already-announced" if device > 0 else "token-spent")
             return _ticket(asked, before[1], 200)
         if row.state != ANNOUNCING:
             raise Problem("wrong-phase", f"The round is {row.state}; announcements are taken while it is {ANNOUNCING}.")
         if asked.bucket not in _buckets(row):
             raise Problem("wrong-bucket")
-        ticket = ticket_for(row.secret, device)
+        ticket = ticket_for(row.secret, device) if device > 0 else ticket_of(asked.token)
         self.announced[asked.round, device] = asked.bucket, ticket
         self.new_announcements.append(
             {"round": asked.round, "device": device, "bucket": asked.bucket, "ticket": ticket}
@@ -240,7 +263,7 @@ class _Batch:
             raise Problem("unknown-ticket")
         if (before := self.bodies.get(asked.ticket)) is not None:
             if not _same(before, asked.body):
-                raise Problem("different-report")
+                raise Problem("different-report" if device > 0 else "token-spent")
             return Answer(200)
         if row.state != COLLECTING:
             raise Problem("wrong-phase", f"The round is {row.state}; reports are taken while it is {COLLECTING}.")
@@ -272,12 +295,13 @@ class _Batch:
         self._read_reports([one for one in asked if isinstance(one, Upload)])
         for place, (one, answer) in enumerate(zip(asked, answers, strict=True)):
             if isinstance(answer, Answer) and answer.status == 201:
+                twice = "token-spent" if is_token(one.token) else ""
                 if isinstance(one, Announce):
-                    device = self.devices[one.token].id
-                    if self.announced[one.round, device][0] != one.bucket:
-                        answers[place] = Problem("already-announced")
+                    device = self._id(one.token)
+                    if device is not None and self.announced[one.round, device][0] != one.bucket:
+                        answers[place] = Problem(twice or "already-announced")
                 elif one.ticket in self.bodies and not _same(self.bodies[one.ticket], one.body):
-                    answers[place] = Problem("different-report")
+                    answers[place] = Problem(twice or "different-report")
         return answers
 
 

@@ -18,6 +18,7 @@ from hushcall.protocol.blocklist import iso
 from hushcall.protocol.round_document import RoundInfo, bucket_terms, upload_bytes
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.report.mechanism import report_bytes
+from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, buckets_of, round_of, round_rows
 from hushcall.server.db.store import Store
@@ -193,6 +194,8 @@ def round_info(store: Store, row: RoundRow, now: int) -> RoundInfo:
 def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
     """The same, inside a transaction; of a round that is over, what phones were told while it collected."""
     buckets: dict[str, Any] | None = None
+    anonymity = round_keys.terms_of(connection, row.id) if row.profile.anonymous else None
+    crowd = round_keys.crowd_of(connection, row.id) if row.profile.anonymous else None
     if row.state != ANNOUNCING:
         decided = [one for one in buckets_of(connection, row.id) if one.runs]
         buckets = {str(one.bucket): _terms(one.plain) for one in decided}
@@ -212,6 +215,8 @@ def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
         profile=row.profile.name,
         tau=row.profile.tau,
         level=row.profile.level,
+        anonymity=anonymity,
+        crowd=crowd,
         upload_bytes=None if buckets is None else upload_bytes(one["report_bytes"] for one in buckets.values()),
     )
 

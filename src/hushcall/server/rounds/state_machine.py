@@ -37,6 +37,7 @@ from hushcall.protocol.states import (
     TAKES_UPLOADS,
     RoundState,
 )
+from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
@@ -65,6 +66,8 @@ class Rounds:
     def open(self, now: int) -> int:
         """Open the next round at ``now``, with the settings of today; the one that is open already stays."""
         settings = self.settings.round
+        profile = settings.chosen_profile()
+        keys = round_keys.new_round(self.store, settings.relay, self.coins) if profile.anonymous else None
         with self.store.write("open round") as connection:
             newest = newest_round(connection)
             if newest is not None and newest.phase in TAKES_UPLOADS:
@@ -74,7 +77,7 @@ class Rounds:
                 "id": round_id,
                 "state": ANNOUNCING,
                 "reason": "",
-                "profile": json.dumps(settings.chosen_profile().to_plain(), sort_keys=True),
+                "profile": json.dumps(profile.to_plain(), sort_keys=True),
                 "plan": settings.plan,
                 "window": self.settings.list.window,
                 "seed": self.coins(SEED_BYTES),
@@ -82,6 +85,8 @@ class Rounds:
                 **asdict(timing_of(settings, newest, now)),
             }
             self.store.insert_new(connection, schema.rounds, [row], key=("id",))
+            if keys:
+                self.store.insert_new(connection, schema.anonymity, [{"round": round_id, **keys}], key=("round",))
         self.note("round opened", round=round_id)
         return round_id
 
@@ -137,6 +142,7 @@ class Rounds:
                 return
             sizes, planned = self._plan(connection, round_id)  # … and the last few announcements cost next to nothing
             self.store.insert_new(connection, schema.buckets, planned, key=("bucket",))
+            round_keys.count_crowd(connection, round_id)
             times = collecting_from(row, now)
             _set(connection, round_id, state=COLLECTING, announced=sum(sizes.values()), **asdict(times))
 
@@ -195,6 +201,7 @@ class Rounds:
         connection.execute(sa.delete(schema.announcements).where(schema.announcements.c.round == round_id))
         connection.execute(sa.delete(schema.reports).where(schema.reports.c.round == round_id))
         connection.execute(sa.delete(schema.refusals).where(schema.refusals.c.round == round_id))
+        round_keys.forget(connection, round_id)
 
     def hold(self, round_id: int, reason: str) -> None:
         """Stop a round where it is."""

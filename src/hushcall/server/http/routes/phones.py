@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
+from hushcall.anonymity import tokens
 from hushcall.mechanisms import names
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
@@ -16,6 +18,7 @@ from hushcall.protocol.round_document import RoundInfo, bucket_terms
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.states import COLLECTING, RoundState
 from hushcall.server.access.enrolment import is_loopback
+from hushcall.server.access.tokens import token_hash
 from hushcall.server.http import fast_path
 from hushcall.server.http.requests import RoundId, bearer, service_of
 from hushcall.server.problems import Problem, refusals
@@ -42,6 +45,8 @@ _EXAMPLE = RoundInfo(
     tau=DEFAULT.tau,
     level=DEFAULT.level,
 )
+_BLINDED = {"type": "string", "format": "binary", "description": "a TokenRequest of RFC 9578: 259 bytes"}
+_SIGNATURE = {"type": "string", "format": "binary", "description": "256 bytes"}
 _BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
 
 
@@ -102,6 +107,10 @@ class Phase(BaseModel):
     window: int
     profile: dict[str, Any]
     buckets: dict[str, Any] | None
+    anonymous: dict[str, str] | None = Field(
+        default=None, description="how to take part without a name: token key, gateway, relay; absent where one cannot"
+    )
+    crowd: int | None = Field(default=None, description="phones without a name, once announcing is over")
     signatures: list[dict[str, str]] = Field(default=[], description="keyid and sig, by keys of the list's root")
     upload_bytes: int | None = Field(
         default=None, description="what every upload is padded to, once buckets are decided"
@@ -201,6 +210,39 @@ async def announce(request: Request, round_id: RoundId) -> Response:
     header = request.headers.get("authorization", "")
     answer = await fast_path.announce(request.app.state, header, round_id, await request.body())
     return JSONResponse(answer.body, answer.status)
+
+
+@router.post(
+    "/rounds/{number}/tokens",
+    status_code=200,
+    response_class=Response,
+    responses={
+        200: {"description": "the blind signature", "content": {tokens.RESPONSE_TYPE: {"schema": _SIGNATURE}}},
+        **refusals(
+            "bad-request",
+            "unknown-token",
+            "revoked",
+            "unknown-round",
+            "wrong-phase",
+            "not-anonymous",
+            "already-issued",
+            "oversized",
+            "too-many",
+        ),
+    },
+    openapi_extra={
+        "requestBody": {"required": True, "content": {tokens.REQUEST_TYPE: {"schema": _BLINDED}}},
+        "security": [{"device": []}],
+    },
+    summary="Get a blind token",
+)
+async def issue(request: Request, number: RoundId) -> Response:
+    """One a device and round, while it is announcing. The same request again is signed again; another is refused."""
+    token = token_hash(bearer(request))
+    request.app.state.limiter.check(token)
+    issuer, asked = service_of(request).issuer, await request.body()
+    signed = await run_in_threadpool(issuer.issue, token, number, asked)
+    return Response(signed, media_type=tokens.RESPONSE_TYPE)
 
 
 @router.put(

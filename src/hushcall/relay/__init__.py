@@ -1,0 +1,1 @@
+"""The relay, run by somebody who is not the server: carries sealed requests to one gateway, and forgets."""

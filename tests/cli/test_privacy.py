@@ -1,0 +1,57 @@
+"""``hushcall privacy`` as a user runs it: figures, words, JSON, without numpy, and what the docs show."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HUSHCALL = "from hushcall.cli import main; main()"
+WITHOUT = "import sys\nfor name in ('numpy', 'scipy', 'numba'):\n    sys.modules[name] = None\n"
+COMMANDS = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
+FLAGSHIP = ("--epsilon", "6", "--profile", "balanced-whole", "--crowd", "1000000", "--anonymous", "--relay")
+
+
+def run(*arguments: str, code: int = 0, before: str = "") -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", before + HUSHCALL, "privacy", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert done.returncode == code, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_the_example_of_the_docs_is_what_is_printed_without_numpy() -> None:
+    for line in run(*FLAGSHIP, before=WITHOUT).stdout.splitlines():
+        assert line.rstrip() in COMMANDS, line
+
+
+def test_json_has_every_figure() -> None:
+    found: dict[str, Any] = json.loads(run(*FLAGSHIP, "--json").stdout)
+    assert [row["who"] for row in found["against"]] == ["readers", "server", "server and relay"]
+    assert [round(row["report"], 2) for row in found["against"]] == [0.15, 0.15, 6.0]
+    assert [row["delta"] for row in found["against"]] == [1e-6, 1e-6, 0.0]
+    assert [row["crowd"] for row in found["crowds"]] == [10**k for k in range(3, 8)]
+    assert found["least_crowd"]["1.0"] < 40_000
+    assert all(row["words"] for row in found["against"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--profile", "nonesuch"), "profile must be one of"),
+        (("--epsilon", "-1"), "epsilon must be"),
+        (("--server", "https://x.example", "--profile", "balanced"), "profile must not be given with a server"),
+        (("--server", "nonsense"), "server must be an address"),
+    ],
+    ids=["profile", "epsilon", "both", "address"],
+)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str) -> None:
+    assert said in run(*arguments, code=2).stderr

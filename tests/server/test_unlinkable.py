@@ -1,0 +1,243 @@
+"""Who has what the issuer and the intake have cannot say whose a report is; and nobody gets keys of their own unseen.
+
+An adversary has both databases, every request that both saw, and when. It matches devices with tokens by order, by
+time and by what tokens look like. Guessing gets one pair right on average, whatever the number of phones; the
+chance to get nine or more is 1.1·10⁻⁶ (Poisson with mean 1), and all coins here are seeded besides.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.server.conftest import MakeService
+from tests.server.nameless import GENEROUS, Neighbourhood, a_port, neighbourhood
+from tests.server.serving import CLOSES, COLLECTS, SPAM, START, Clock
+
+from hushcall.anonymity import tokens
+from hushcall.anonymity.tokens import TokenKey, Wish
+from hushcall.phone.home.store import Store
+from hushcall.phone.phone import Phone
+from hushcall.phone.reporting import blind_pass, schedule
+from hushcall.phone.reporting.ledger import Limits
+from hushcall.phone.reporting.schedule import Moments
+from hushcall.phone.reporting.transport import HttpTransport
+from hushcall.privacy.coins import ByteSource, read, seeded
+from hushcall.protocol.anonymity import AnonymityTerms
+from hushcall.protocol.round_document import RoundInfo
+from hushcall.server.access.tokens import token_hash
+from hushcall.server.anonymity.issuer import Issuer
+from hushcall.server.anonymity.redeeming import Redeeming
+from hushcall.server.anonymity.round_keys import TokenSecret
+from hushcall.server.db import schema
+from hushcall.server.service import Service
+
+PHONES = 24
+BY_CHANCE = 8
+
+
+@pytest.fixture
+def street(make_service: MakeService, clock: Clock) -> Iterator[Neighbourhood]:
+    port = a_port()
+    service = make_service("", round={"anonymous": True, "relay": f"http://127.0.0.1:{port}"}, intake=GENEROUS)
+    service.rounds.open(service.now)
+    with neighbourhood(service, clock, port) as made:
+        yield made
+
+
+@dataclass
+class Adversary:
+    """Sees what issuer and intake see; ``truth`` is what it must guess, known to the test only."""
+
+    clock: Clock
+    asked: list[tuple[float, bytes]] = field(default_factory=list)  # when, who
+    redeemed: list[tuple[float, bytes]] = field(default_factory=list)  # when, which token
+    joined: list[bytes] = field(default_factory=list)  # who came first: a kept connection says whose it was
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        issue, check = Issuer.issue, Redeeming.check
+
+        def issuing(issuer: Issuer, device: bytes, round_id: int, request: bytes) -> bytes:
+            self.asked.append((self.clock.now, device))
+            return issue(issuer, device, round_id, request)
+
+        def checking(redeeming: Redeeming, connection: Any, row: Any, token: bytes) -> None:
+            self.redeemed.append((self.clock.now, token))
+            check(redeeming, connection, row, token)
+
+        patch.setattr(Issuer, "issue", issuing)
+        patch.setattr(Redeeming, "check", checking)
+
+    def guesses(self) -> Iterator[dict[bytes, bytes]]:
+        """Matchings of tokens with devices: by order and by its reverse, by time, and by the look of nonces."""
+        who, what = [who for _, who in self.asked], [token for _, token in self.redeemed]
+        yield dict(zip(what, who, strict=True))
+        yield dict(zip(what, reversed(who), strict=True))
+        yield dict(zip(sorted(what), who, strict=True))
+        yield dict(zip(sorted(what), self.joined, strict=True))
+        yield self._by_delay()
+
+    def _by_delay(self) -> dict[bytes, bytes]:
+        """Whoever asked nearest to a fixed time before: the best of a few delays is taken by its spread."""
+        best: tuple[float, dict[bytes, bytes]] = (float("inf"), {})
+        for delay in range(0, 500, 10):
+            left, found, miss = list(self.asked), {}, 0.0
+            for at, token in self.redeemed:
+                nearest = min(left, key=lambda one: abs(at - delay - one[0]))
+                left.remove(nearest)
+                miss += abs(at - delay - nearest[0])
+                found[token] = nearest[1]
+            best = min(best, (miss, found), key=lambda one: one[0])
+        return best[1]
+
+
+def one_day(street: Neighbourhood, phones: Sequence[Phone]) -> None:
+    """Every phone acts when it wants to, and at no other time, until all have announced."""
+    waiting = [(START, place) for place in range(len(phones))]
+    while waiting:
+        moment, place = heapq.heappop(waiting)
+        if moment >= COLLECTS:
+            continue
+        street.clock.now = moment
+        outcome = phones[place].report()
+        if outcome.action == "waiting" and outcome.next_at is not None:
+            heapq.heappush(waiting, (max(outcome.next_at, moment + 1), place))
+
+
+def right_guesses(street: Neighbourhood, clock: Clock, patch: pytest.MonkeyPatch) -> int:
+    """The most pairs that any way of guessing gets right."""
+    adversary = Adversary(clock)
+    adversary.watch(patch)
+    phones = [street.phone(f"phone {i}", (SPAM,)) for i in range(PHONES)]
+    one_day(street, phones)
+    adversary.joined = [token_hash(phone.transport._token) for phone in phones]  # type: ignore[attr-defined]
+    truth = {}
+    for phone in phones:
+        held = blind_pass.find(phone.store, phone.transport.url, 1)
+        assert held is not None
+        truth[held.token] = token_hash(phone.transport._token)  # type: ignore[attr-defined]
+    assert len(adversary.asked) == len(adversary.redeemed) == PHONES
+    assert {row.device for row in street.service.store.rows(sa.select(schema.announcements.c.device))}.isdisjoint(
+        {row.device for row in street.service.store.rows(sa.select(schema.issued.c.device))}
+    )
+    return max(sum(truth[token] == who for token, who in guess.items()) for guess in adversary.guesses())
+
+
+def test_the_best_guess_is_no_better_than_chance(
+    street: Neighbourhood, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert right_guesses(street, clock, monkeypatch) <= BY_CHANCE
+
+
+def numbered(key: TokenKey, seed: bytes, coins: ByteSource) -> Wish:
+    """A broken phone: nonces count upwards."""
+    numbered.count += 1  # type: ignore[attr-defined]
+
+    def counting(size: int) -> bytes:
+        return numbered.count.to_bytes(32, "big") if size == 32 else read(coins, size)  # type: ignore[attr-defined]
+
+    return tokens.__dict__["_wish"](key, seed, counting)  # type: ignore[no-any-return]
+
+
+def soon(info: RoundInfo, middle: int, coins: ByteSource) -> tuple[int, Moments]:
+    """A broken phone: it redeems as long after the middle as it asked after the opening."""
+    issue_at, moments = schedule.__dict__["_draw_nameless"](info, middle, coins)
+    return issue_at, Moments(middle + issue_at - info.opens, moments.report_at)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "broken"),
+    [(tokens, "wish", numbered), (schedule, "draw_nameless", soon)],
+    ids=["nonces", "moments"],
+)
+def test_broken_phones_are_caught(
+    street: Neighbourhood,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    name: str,
+    broken: Callable[..., Any],
+) -> None:
+    monkeypatch.setattr(module, f"_{name}", getattr(module, name), raising=False)
+    monkeypatch.setattr(numbered, "count", 0, raising=False)
+    monkeypatch.setattr(module, name, broken)
+    assert right_guesses(street, clock, monkeypatch) > PHONES // 2
+
+
+class Tagging(HttpTransport):
+    """What one phone sees of a server that has special keys for it."""
+
+    special: AnonymityTerms
+
+    def current_round(self) -> RoundInfo:
+        return replace(super().current_round(), anonymity=self.special)
+
+    def without_name(self, terms: AnonymityTerms, token: bytes = b"") -> Any:
+        return self
+
+
+def tagged_phone(street: Neighbourhood, folder: Path, special: AnonymityTerms) -> Phone:
+    ((_, token),) = street.service.devices.enrol_many(1, street.service.now)
+    transport = Tagging(street.url, token)
+    transport.special = special
+    phone = Phone(Store.open(folder), transport, coins=seeded(b"tagged"), clock=street.clock)
+    Limits(report=Fraction(16), window=Fraction(1000), life=Fraction(10_000)).save(phone.store)
+    return phone
+
+
+def published(service: Service, clock: Clock) -> None:
+    for moment in (COLLECTS, CLOSES):
+        clock.now = moment
+        service.rounds.advance(service.now)
+
+
+@pytest.mark.parametrize("what", ["token key", "relay", "nothing"])
+def test_keys_for_one_phone_are_noticed_at_its_next_sync(
+    street: Neighbourhood, clock: Clock, tmp_path: Path, what: str
+) -> None:
+    honest = street.terms()
+    special = {
+        "token key": AnonymityTerms(TokenSecret.generate().key, honest.gateway, honest.relay),
+        "relay": AnonymityTerms(honest.token_key, honest.gateway, "http://127.0.0.1:9/special"),
+        "nothing": honest,
+    }[what]
+    phone = tagged_phone(street, tmp_path / "phone", special)
+    phone.report()
+    published(street.service, clock)
+    phone.sync()
+    trouble = phone.store.get(blind_pass.TROUBLE)
+    assert bool(trouble) == (what != "nothing")
+    clock.now = START + 1000
+    street.service.rounds.advance(street.service.now)
+    assert (phone.report().action == "stopped") == (what != "nothing")
+    phone.close()
+
+
+def test_an_owner_can_want_a_crowd_and_no_names(street: Neighbourhood, clock: Clock) -> None:
+    lonely, content = street.phone("lonely", (SPAM,)), street.phone("content", (SPAM,))
+    lonely.limits.changed({"least_crowd": 100}).save(lonely.store)
+    for moment in (START, (START + COLLECTS) // 2 - 1, COLLECTS - 1, COLLECTS, CLOSES - 1):
+        clock.now = moment
+        street.service.rounds.advance(street.service.now)
+        outcomes = [phone.report() for phone in (lonely, content)]
+    assert outcomes[0].words.endswith("2 phones are here without a name, and the owner wants 100).")
+    assert lonely.store.rows("SELECT * FROM ledger") == []
+    assert len(content.store.rows("SELECT * FROM ledger")) == 1
+
+
+def test_a_phone_that_reports_without_a_name_only_joins_no_round_by_name(
+    make_service: MakeService, clock: Clock
+) -> None:
+    service = make_service()
+    service.rounds.open(service.now)
+    with neighbourhood(service, clock, a_port()) as street:
+        phone = street.phone("shy", (SPAM,))
+        phone.limits.changed({"by_name": False}).save(phone.store)
+        outcome = phone.report()
+    assert (outcome.action, outcome.words) == ("stopped", "The server wants reports by name, and the owner does not.")
