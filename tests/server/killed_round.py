@@ -17,6 +17,7 @@ from tests.server.serving import PERIOD, SPAM, START, Clock, Village, everything
 
 from hushcall.learn import (
     bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
+    window,  # noqa: F401
 )
 from hushcall.privacy.coins import seeded
 from hushcall.server.db import schema
