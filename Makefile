@@ -53,12 +53,13 @@ format: $(VENV)/.dev  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pictures: $(VENV)/.dev  ## the pictures of README and docs, from real runs
+pictures: $(VENV)/.dev  ## the pictures of README and docs, and the figures of the demo, from real runs
 	$(BIN)/hushcall simulate --picture docs/pictures/day.svg
 	$(BIN)/hushcall plan --picture docs/pictures/plan.svg
 	$(BIN)/hushcall experiment compare --quick --out results/pictures
 	cp results/pictures/compare.svg docs/pictures/f1.svg
 	$(BIN)/python -m hushcall.lab.live.pictures docs/pictures
+	$(BIN)/python -m tests.lab.small_demo --readme
 
 prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside the promises (minutes)
 	$(BIN)/hushcall prove

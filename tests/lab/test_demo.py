@@ -15,20 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lab.small_demo import DAYS, HUSHCALL, KEPT, PHONES, run_small, timeless
+from tests.lab.small_demo import (
+    DAYS,
+    EXAMPLE,
+    HUSHCALL,
+    KEPT,
+    PHONES,
+    ROOT,
+    as_the_readme_has_it,
+    first_day,
+    run_demo,
+    run_small,
+    timeless,
+)
 
-from hushcall.cli.lab.demo import COLUMNS, _cells, _events, _line
-from hushcall.lab.live.demo import WINDOW, Day, Plan, campaigns, settings_for
+from hushcall.lab.live.demo import WINDOW, Plan, campaigns, settings_for
 from hushcall.lab.live.demo_server import SharedClock, server
 from hushcall.lab.live.fleet import Operator
 
-ROOT = Path(__file__).parents[2]
 
-
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, columns: int = 100) -> dict[str, str]:
     """Its temporary folders are made where the test can see that they are gone."""
     (folder / "tmp").mkdir()
-    return {**os.environ, "TMPDIR": str(folder / "tmp"), "COLUMNS": "100"}
+    return {**os.environ, "TMPDIR": str(folder / "tmp"), "COLUMNS": str(columns)}
 
 
 def _gone(folder: Path) -> None:
@@ -55,10 +64,8 @@ def test_the_same_seed_gives_the_same_figures(small: dict[str, Any]) -> None:
 
 
 def test_the_page_of_commands_shows_its_first_day(small: dict[str, Any]) -> None:
-    first = Day(**small["days"][0])
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    shown = page[page.index(f"hushcall demo --once --phones {PHONES} --days {DAYS}") :].splitlines()[1:5]
-    assert shown == [_line(COLUMNS), _line(_cells(first)), *(f"     {event}" for event in _events(first))]
+    assert "\n".join([EXAMPLE.rstrip(), *first_day(small), "```"]) in page
 
 
 def test_the_seed_makes_devices_numbers_and_nobodys_tokens(tmp_path: Path) -> None:
@@ -110,17 +117,9 @@ def test_fates_agree_with_the_days(small: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_the_default_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     """From calls to list the demo follows from its seed: another figure here means that something was changed."""
-    done = subprocess.run(
-        [*HUSHCALL, "demo", "--port", "0"], cwd=tmp_path, capture_output=True, text=True, timeout=1800,
-        env={**_environment(tmp_path), "COLUMNS": "80"}, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    days, _, rest = done.stdout.partition("Who called many")
-    lines = [line.rstrip() for line in days.splitlines() if line.strip()]
-    assert len(lines) >= 10
-    readme = [line.rstrip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()]
-    assert [line for line in lines if line not in readme] == []
-    assert [line.rstrip() for line in rest.partition("┘")[2].splitlines()[1:4] if line.rstrip() not in readme] == []
+    shown = as_the_readme_has_it(run_demo(tmp_path, "--port", "0", **_environment(tmp_path, columns=80)))
+    assert len(shown.splitlines()) > 15
+    assert shown in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_ctrl_c_ends_it_cleanly_at_any_time(tmp_path: Path) -> None:

@@ -44,16 +44,26 @@ class Operator:
         return answer.json() if answer.data else None
 
 
-class _Line(HttpTransport):
-    """One phone's way to the server."""
+class _Line:
+    """One phone's way to the server. Phones draw their coins from its name: the same on whatever port it listens."""
+
+    url = "http://the-fleets-server"
 
     def __init__(self, fleet: Fleet, token: str) -> None:
-        super().__init__(fleet.url, token, pool=fleet.pool)
-        self._fleet = fleet
+        self.token, self._fleet = token, fleet
+        self._http = HttpTransport(fleet.url, token, pool=fleet.pool)
 
     def current_round(self) -> RoundInfo:
         """What the fleet has fetched."""
         return self._fleet.round
+
+    def announce(self, round_: int, bucket: int) -> str:
+        """Over HTTP."""
+        return self._http.announce(round_, bucket)
+
+    def send(self, round_: int, ticket: str, report: bytes) -> None:
+        """Over HTTP."""
+        self._http.send(round_, ticket, report)
 
 
 class Fleet:
