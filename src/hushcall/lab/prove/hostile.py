@@ -16,6 +16,7 @@ from typing import Any
 from hushcall.errors import HushcallError
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.lab.prove.liar import CALLERS, DAY, Liar
+from hushcall.mechanisms import names
 from hushcall.mechanisms.parameters import from_plain
 from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
@@ -118,7 +119,7 @@ def _diary(prey: Prey) -> None:
     for seq, number, dummy, bucket, mechanism, parameters, joined in newest:
         if number and not dummy:
             _choice(prey, number, joined)
-        if bucket and (mechanism == "whole-number" or not prey.limits.area_in_clear):
+        if bucket and (mechanism == names.WHOLE_NUMBER or not prey.limits.area_in_clear):
             raise Broken("an area code was announced that the owner does not allow")
         if mechanism not in prey.limits.mechanisms.split():
             raise Broken(f"a round of {mechanism} was joined, which the owner did not agree to")

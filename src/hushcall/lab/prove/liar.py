@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from hushcall.mechanisms import names
 from hushcall.mechanisms.parameters import to_plain
 from hushcall.numbers import NANP
 from hushcall.protocol.blocklist import iso
@@ -18,7 +19,7 @@ from hushcall.report.subspace import Subspace, WholeNumber
 
 DAY = 86_400
 PROBLEMS = ("wrong-phase", "unknown-round", "unknown-ticket", "already-announced", "different-report", "busy", "odd")
-MECHANISMS = (*["subspace"] * 8, "whole-number", "whole-number", "sh-basic", "pem", "nonsense")
+MECHANISMS = (*[names.SUBSPACE] * 8, names.WHOLE_NUMBER, names.WHOLE_NUMBER, names.SH_BASIC, names.PEM, "nonsense")
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Liar:
 
     def _buckets(self, mechanism: str) -> Any:
         dice = self.dice
-        kind = WholeNumber if mechanism == "whole-number" else Subspace
+        kind = WholeNumber if mechanism == names.WHOLE_NUMBER else Subspace
         made = to_plain(kind(dice.choice((4.0, 4.0, 4.0, 8.0, 0.5)), dice.choice((1, 3, 4, 5, 5, 5, 7, 9))))
         if dice.random() < 0.1:
             made |= {dice.choice(tuple(made)): dice.choice((0, 3, "odd", None))}

@@ -10,6 +10,7 @@ from typing import Any
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.lab.prove.hostile import LIMITS, POOL, START, Broken, Prey
 from hushcall.lab.prove.liar import DAY
+from hushcall.mechanisms import names
 from hushcall.mechanisms.parameters import to_plain
 from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
@@ -28,7 +29,7 @@ def document(round_: int, state: str, now: int, *, skip: bool = False, **changes
         "seed": "22" * 32,
         "plan": NANP.name,
         "window": 7,
-        "profile": {"mechanism": "subspace", "epsilon": 4.0},
+        "profile": {"mechanism": names.SUBSPACE, "epsilon": 4.0},
         "buckets": None if state == "announcing" else {} if skip else {str(area): terms for area in NANP.area_codes},
         "upload_bytes": None if state == "announcing" else 3,
         **changes,
@@ -146,7 +147,7 @@ def one_bit() -> None:
 
 def another_mechanism() -> None:
     """A round of a mechanism that the owner did not agree to."""
-    show(with_a_call(), 1, "announcing", profile={"mechanism": "pem", "epsilon": 4.0})
+    show(with_a_call(), 1, "announcing", profile={"mechanism": names.PEM, "epsilon": 4.0})
 
 
 def full_books() -> None:
