@@ -96,5 +96,5 @@ def test_errors_say_what_to_do(source: Path, tmp_path: Path) -> None:
     assert "can be written" in error("--to", "ios", "--list", source, "--out", tmp_path)
     assert "can be written" in error("--to", "ios", "--list", source, "--out", tmp_path / "no" / "where")
     assert "--json must come with" in error("--to", "ios", "--list", source, "--json")
-    assert "list must start with a hushcall-list/1 header" in error("--to", "ios", "--list", "-", given=b"junk")
+    assert "list must start with a header of hushcall-list/1" in error("--to", "ios", "--list", "-", given=b"junk")
     assert os.listdir(tmp_path) == ["blocklist.jsonl"]

@@ -39,6 +39,12 @@ CHECKS: list[Any] = [
 ]
 
 
+@schemathesis.serializer("application/private-token-request", "message/ohttp-req")
+def as_they_are(_: Any, value: Any) -> bytes:
+    """Bodies that are bytes: whatever was generated, as bytes."""
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
 @dataclass
 class Api:
     """A running server with a published list and an open round, and what its description says."""
@@ -205,7 +211,7 @@ def test_the_description_names_both_kinds_of_tokens_and_every_phone_route_has_ex
         return "example" in media or any("example" in part for part in parts)
 
     phones = [o for _, path, o in Api(client, document, "", "").operations() if "phones" in o.get("tags", [])]
-    assert len(phones) == 5
+    assert len(phones) == 8
     for operation in phones:
         if "requestBody" in operation:
             assert exemplified(operation["requestBody"]["content"]), operation["summary"]

@@ -48,7 +48,7 @@ def chosen_profile(
         "list_size": list_size,
         "tolerance": tolerance,
     }
-    changes["windows"] = tolerance, tuple(windows) if windows else None
+    changes["windows"] = tuple(windows) if windows else None
     return replace(base, **{key: value for key, value in changes.items() if value is not None})
 
 
