@@ -47,7 +47,7 @@ def test_the_command_line_beats_the_environment_which_beats_the_file(
 def test_the_file_of_the_working_folder_is_read_if_no_other_is_named(tmp_path: Path) -> None:
     (tmp_path / "hushcall.toml").write_text("[enrol]\nmode = 'invite'\n", encoding="utf-8")
     assert load_settings().enrol.mode == "invite"
-    assert load_settings(written(tmp_path, "")).enrol.mode == "open"
+    assert load_settings(written(tmp_path, "")).enrol.mode is None
 
 
 def test_a_worker_reads_the_settings_that_its_parent_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,5 +119,5 @@ def test_a_profile_is_chosen_by_name_and_changed_by_value(name: str) -> None:
 
 def test_a_plan_that_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
     assert load_settings().round.chosen_plan() is NANP
-    with pytest.raises(InvalidParameter, match=r"round must be valid .*plan must be one of nanp-2026, got 'moon-2031'"):
+    with pytest.raises(InvalidParameter, match=r"plan must be one of .*nanp-2026.*, got 'moon-2031'"):
         load_settings(round={"plan": "moon-2031"})
