@@ -45,6 +45,7 @@ def settings(**changes: object) -> dict[str, object]:
         "bits_example": 5,
         "tau": DEFAULT.tau,
         "window": 7,
+        "country_code": 1,
         "plan": NANP.name,
         "area_codes": NANP.area_codes,
         **changes,
