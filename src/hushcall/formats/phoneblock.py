@@ -133,8 +133,8 @@ def parse(data: bytes) -> tuple[list[Change], int]:
     for change in changes:
         if not isinstance(change.phone, str) or not E164.fullmatch(change.phone):
             raise InvalidList("phone", "be a plus and 7 to 15 digits", change.phone)
-        if type(change.votes) is not int or change.votes not in (0, *STEPS):
-            raise InvalidList("votes", f"be 0 or one of {STEPS}", change.votes)
+        if type(change.votes) is not int or change.votes not in (0, WARNED, *STEPS):
+            raise InvalidList("votes", f"be 0, {WARNED} or one of {STEPS}", change.votes)
         if type(change.last_activity_ms) is not int:
             raise InvalidList("lastActivity", "be milliseconds", change.last_activity_ms)
     if type(version) is not int or document(changes, version, "json")[0] != data:

@@ -18,6 +18,9 @@ VALUES = {
     "entry": "1",
     "device": "7654321",
     "ticket": "0" * 25 + "74cbb1",
+    "phone": UNLISTED,
+    "rest": "books/10/",
+    "limit": "10",
 }
 PAGES = ("/", "/live", "/live/decided", "/list", "/rounds/13", "/rounds/14", "/appeals", "/system", "/plan", "/docs")
 
@@ -35,7 +38,7 @@ def routes_in(routes: Iterable[Any]) -> Iterator[tuple[str, set[str]]]:
 def addresses(path: str) -> Iterator[str]:
     """A path with values that would show something if anything did: a number, or a round."""
     for number in (UNLISTED, ALLOWED, LISTED, "13", "14"):
-        filled = path.replace("{path:path}", "{path}")
+        filled = path.replace(":path}", "}")
         for name, value in {**VALUES, "number": number}.items():
             filled = filled.replace("{" + name + "}", value)
         assert "{" not in filled, f"give {path} a value"

@@ -47,5 +47,5 @@ def test_pages_over_postgresql(tmp_path: Path, postgres: Postgres) -> None:
         assert client.get(path).status_code == 200, path
     system = client.get("/system").text
     assert "PostgreSQL 1" in system
-    assert "0001" in system
+    assert "0003" in system
     made.service.close()

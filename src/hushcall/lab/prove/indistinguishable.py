@@ -26,6 +26,7 @@ from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.phone.visit import HOME_AREA
 from hushcall.privacy.coins import seeded
+from hushcall.protocol.states import ANNOUNCING, COLLECTING
 
 HALF = DAY // 2
 HOMES = (202, 212, 303, 415, 617)
@@ -75,7 +76,7 @@ def watch(place: int, called: bool, days: int) -> Seen:
         if called and day % 3 == 0:  # somebody calls now and then, by the law that unwanted callers follow
             caller = NANP.caller_like(dice.randbytes, home)
             phone.ingest([Call(str(caller), opens - dice.randrange(DAY), CallKind.MISSED)])
-        for phase, start in (("announcing", opens), ("collecting", opens + HALF)):
+        for phase, start in ((ANNOUNCING, opens), (COLLECTING, opens + HALF)):
             now[0] = start
             for _ in range(2):  # once to learn the moment, once at it
                 liar.now = now[0]

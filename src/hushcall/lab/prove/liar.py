@@ -15,6 +15,7 @@ from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.protocol.blocklist import iso
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD
 
 DAY = 86_400
 PROBLEMS = ("wrong-phase", "unknown-round", "unknown-ticket", "already-announced", "different-report", "busy", "odd")
@@ -99,14 +100,14 @@ class Liar:
         fresh = self._terms()
         agreed = self.kept.setdefault(self.last, fresh) if dice.random() < 0.95 else fresh  # mostly the same again
         mechanism = agreed["profile"]["mechanism"]
-        states = (*["announcing"] * 6, "collecting", "collecting", "held", "closed", "odd")
-        state = "collecting" if asked_back and dice.random() < 0.8 else dice.choice(states)
+        states = (*[ANNOUNCING] * 6, COLLECTING, COLLECTING, HELD, CLOSED, "odd")
+        state = COLLECTING if asked_back and dice.random() < 0.8 else dice.choice(states)
         return {
             **{name: iso(max(0, value)) for name, value in times.items()},
             "round": self.last,
             "state": state,
             **agreed,
-            "buckets": None if state == "announcing" and dice.random() < 0.9 else self._buckets(mechanism),
+            "buckets": None if state == ANNOUNCING and dice.random() < 0.9 else self._buckets(mechanism),
             "upload_bytes": dice.choice((None, None, 3, 4, 64)) if dice.random() < 0.95 else "odd",
         }
 

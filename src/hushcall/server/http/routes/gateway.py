@@ -32,7 +32,7 @@ _ALLOWED = re.compile(
 )
 _KEPT = (b"content-type", b"retry-after", b"etag")
 _PASSED = frozenset({"authorization", "content-type", "if-none-match"})
-_SEALED = {"type": "string", "format": "binary"}
+_SEALED = {"schema": {"type": "string", "format": "binary"}, "example": "\x01\x00\x20"}
 
 
 @router.get(ADDRESS, response_class=Response, summary="The gateway's key")
@@ -46,10 +46,10 @@ def keys(request: Request) -> Response:
     ADDRESS,
     response_class=Response,
     responses={
-        200: {"description": "a sealed answer", "content": {ohttp.RESPONSE_TYPE: {"schema": _SEALED}}},
+        200: {"description": "a sealed answer", "content": {ohttp.RESPONSE_TYPE: _SEALED}},
         **refusals("bad-request", "sealed-otherwise", "oversized", "too-many"),
     },
-    openapi_extra={"requestBody": {"required": True, "content": {ohttp.REQUEST_TYPE: {"schema": _SEALED}}}},
+    openapi_extra={"requestBody": {"required": True, "content": {ohttp.REQUEST_TYPE: _SEALED}}},
     summary="A sealed request (RFC 9458)",
 )
 async def gateway(request: Request) -> Response:

@@ -45,8 +45,11 @@ _EXAMPLE = RoundInfo(
     tau=DEFAULT.tau,
     level=DEFAULT.level,
 )
-_BLINDED = {"type": "string", "format": "binary", "description": "a TokenRequest of RFC 9578: 259 bytes"}
-_SIGNATURE = {"type": "string", "format": "binary", "description": "256 bytes"}
+_BLINDED = {
+    "schema": {"type": "string", "format": "binary", "description": "a TokenRequest of RFC 9578: 259 bytes"},
+    "example": "\x00\x02\x9c",
+}
+_SIGNATURE = {"schema": {"type": "string", "format": "binary", "description": "256 bytes"}, "example": "\x00\x5b"}
 _BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
 
 
@@ -217,7 +220,10 @@ async def announce(request: Request, round_id: RoundId) -> Response:
     status_code=200,
     response_class=Response,
     responses={
-        200: {"description": "the blind signature", "content": {tokens.RESPONSE_TYPE: {"schema": _SIGNATURE}}},
+        200: {
+            "description": "the blind signature",
+            "content": {tokens.RESPONSE_TYPE: _SIGNATURE},
+        },
         **refusals(
             "bad-request",
             "unknown-token",
@@ -231,7 +237,10 @@ async def announce(request: Request, round_id: RoundId) -> Response:
         ),
     },
     openapi_extra={
-        "requestBody": {"required": True, "content": {tokens.REQUEST_TYPE: {"schema": _BLINDED}}},
+        "requestBody": {
+            "required": True,
+            "content": {tokens.REQUEST_TYPE: _BLINDED},
+        },
         "security": [{"device": []}],
     },
     summary="Get a blind token",
