@@ -40,9 +40,6 @@ from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.mechanism import Mechanism
 
-FEW = 1 << 28
-"""Numbers times reports that are counted one by one: about what a transform costs."""
-
 
 @dataclass(frozen=True)
 class Sealed:
@@ -131,48 +128,14 @@ def find_in_windows(
 
 def _piled(held: Sequence[Past], chosen: Sequence[Span], todo: range) -> Iterator[list[HeavyHitter]]:
     """One area code after the other, its rounds added up in one pile."""
-    first = held[0].learner
-    # without area codes in the clear, one area code at a time; else items as wide as the plan's
+    first = held[
+        0
+    ].learner  # without area codes in the clear, one area code at a time; else items as wide as the plan's
     bits = SUFFIX_BITS if first.areas > 1 else first.mechanism.item_bits
-    sizes = [(one.tally.count, one.learner.mechanism.bits) for one in held]
-    quick, pile = Pile(bits, sizes, 1), Pile(bits, sizes, len(chosen))
+    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
     for area in todo:
-        local = [one.learner.in_area(one.tally, area) for one in held]
-        places = _worth_a_look(held, local, chosen, quick) if len(chosen) > 1 else []
-        if len(chosen) > 1 and len(places) * sum(n for n, _ in sizes) <= FEW:
-            yield list(_at_places(held, local, chosen, area, places))
-        else:
-            pile.empty()
-            yield list(_in_area(held, local, chosen, pile, area))
-
-
-def _worth_a_look(held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], pile: Pile) -> list[int]:
-    """The numbers whose count over *all* rounds reaches what some window asks for: no other can be found by any.
-
-    Counts only grow with rounds, so one transform, of the longest window, does for all of them.
-    """
-    pile.empty()
-    for one, tally in zip(held, local, strict=True):
-        pile.add(one.learner, tally)
-    return pile.at_least(min(span.least for span in chosen), held[0].learner.domain)[0]
-
-
-def _at_places(
-    held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], area: int, places: Sequence[int]
-) -> Iterator[HeavyHitter]:
-    """What :func:`_in_area` finds, from the counts of a few numbers alone."""
-    if not places:
-        return
-    rounds = [one.learner.supports(tally, places) for one, tally in zip(held, local, strict=True)]
-    for span in chosen:
-        inside = [one for one in held if one.age < span.length]
-        total = sum(rounds[: len(inside)])
-        reached = [row for row in range(len(places)) if total[row] >= span.least]
-        apart = _by_part(inside, local, span, [places[row] for row in reached])
-        for place, row in enumerate(reached):
-            mine = [int(column[place]) for column in apart] if apart else [int(total[row])]
-            if hitter := span.verdict(area << SUFFIX_BITS | places[row], mine):
-                yield hitter
+        pile.empty()
+        yield list(_in_area(held, chosen, pile, area))
 
 
 def _shared(one: Past, span: Span, todo: range) -> Iterator[list[HeavyHitter]]:
@@ -195,10 +158,9 @@ def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -
     return out
 
 
-def _in_area(
-    held: Sequence[Past], local: Sequence[Any], chosen: Sequence[Span], pile: Pile, area: int
-) -> Iterator[HeavyHitter]:
+def _in_area(held: Sequence[Past], chosen: Sequence[Span], pile: Pile, area: int) -> Iterator[HeavyHitter]:
     """The findings of every window in one area code, the shortest window first."""
+    local = [one.learner.in_area(one.tally, area) for one in held]
     added, domain = 0, held[0].learner.domain
     for span in chosen:
         while added < len(held) and held[added].age < span.length:
