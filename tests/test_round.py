@@ -44,7 +44,7 @@ def test_the_same_coins_give_the_same_round() -> None:
 
 
 def test_nothing_in_the_clear_is_one_bucket() -> None:
-    plan = replace(NANP, area_codes=NANP.area_codes[:8])  # eight area codes decode in a second
+    plan = replace(NANP, area_codes=NANP.area_codes[:8], complaints=NANP.complaints[:8])  # they decode in a second
     day = make_day(users=2500, spammers=2, largest=600, seed=4)
     area = plan.area_codes[3]
     calls = [plan.number(area, call.suffix) if call else None for call in day.calls]
