@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format pictures prove bench coverage clean interop
+.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop
 
 # $(call install,EXTRA): what pip has to say is shown only if it fails.
 define install
@@ -42,7 +42,11 @@ test: $(VENV)/.dev  ## all tests but the long proofs, in at most five minutes
 
 test-all: $(VENV)/.dev  ## all tests, the long proofs too (a quarter of an hour)
 	@echo "Running all tests, the long proofs too, $(JOBS) at a time; on two idle cores that takes a quarter of an hour ..."
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not night"
+
+test-night: $(VENV)/.dev  ## the proofs that take many minutes each
+	@echo "Running the night's proofs, $(JOBS) at a time ..."
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night tests
 
 check: $(VENV)/.dev  ## lint, format and types
 	$(BIN)/ruff check .

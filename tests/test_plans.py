@@ -67,6 +67,7 @@ def test_random_numbers_round_trip_and_agree_with_the_library(region: str) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @REGIONS
 def test_a_hundred_thousand_random_numbers_round_trip(region: str) -> None:
     """See the short one above."""

@@ -37,6 +37,7 @@ def test_no_report_costs_more_than_its_budget_where_suffixes_have_any_length() -
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize(("bits", "whole"), WIDTHS)
 def test_no_report_costs_more_than_its_budget_under_any_width(bits: int, whole: int) -> None:
     for mechanism in mechanisms(bits, whole):

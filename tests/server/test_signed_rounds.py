@@ -116,7 +116,7 @@ def SIGNED(service: Service, document: dict[str, Any]) -> dict[str, Any]:  # noq
     return type(service.round_signer).signed(service.round_signer, document)
 
 
-@pytest.mark.parametrize("rounds", [8, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.night])])
 def test_what_is_shown_and_what_is_named_agree_through_restarts_and_holds(tmp_path: Path, rounds: int) -> None:
     """What a phone would keep in every phase, compared with what the list names: never another digest."""
     clock, store = Clock(), Store.in_memory()

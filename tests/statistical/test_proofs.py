@@ -42,6 +42,7 @@ def test_weeks_without_a_spammer_list_nothing_beyond_the_level() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("windows", [(1,), (1, 2), (1, 7), (1, 2, 4, 7)])
 def test_three_hundred_weeks_keep_the_level_for_every_split(windows: tuple[int, ...]) -> None:
     assert statistics.null_weeks(300, windows).ok
