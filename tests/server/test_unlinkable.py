@@ -226,7 +226,7 @@ def test_an_owner_can_want_a_crowd_and_no_names(street: Neighbourhood, clock: Cl
         clock.now = moment
         street.service.rounds.advance(street.service.now)
         outcomes = [phone.report() for phone in (lonely, content)]
-    assert outcomes[0].words.endswith("2 phones are here without a name, and the owner wants 100).")
+    assert outcomes[0].words.endswith("2 phones are here without a name, and the owner wants 100.")
     assert lonely.store.rows("SELECT * FROM ledger") == []
     assert len(content.store.rows("SELECT * FROM ledger")) == 1
 

@@ -35,8 +35,8 @@ def test_buckets_without_heavy_hitters_list_nothing_beyond_the_level() -> None:
 
 
 def test_weeks_without_a_spammer_list_nothing_beyond_the_level() -> None:
-    """Forty weeks at level 0.2: half of them list something with a chance below 10⁻⁴; the coins are seeded."""
-    proof = statistics.null_weeks(40)
+    """A few weeks at level 0.2, with seeded coins: fewer than half list anything."""
+    proof = statistics.null_weeks(8)
     assert proof.ok
     assert proof.rate < 0.5
 

@@ -99,6 +99,8 @@ def plan(
     show.console.print(_table(rows, spam))
     show.console.print(f"{users} phones report in the area code; {max(everyone, users)} where nothing is in the clear.")
     show.console.print(LEGEND)
+    if any(row.in_window for _, row in rows):
+        show.console.print(LEGEND_OF_WINDOWS)
     show.console.print(
         f"The paper's gate: {users} phones with the same number would show enough of its bits with "
         f"U(31, {users}) = {gate['probability']:.3f}."
@@ -169,8 +171,8 @@ def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
 
 LEGEND = """gate:   the smallest bucket that runs; phones in smaller ones spend nothing
 finds:  the fewest reports of one number that are found with 90 % power
-P(…):   the chance to find a number with that many reports
-in window: the fewest reports over so many rounds that are found with 90 % power"""
+P(…):   the chance to find a number with that many reports"""
+LEGEND_OF_WINDOWS = "in window: the fewest reports over so many rounds that are found with 90 % power"
 
 
 _LABELS = {names.SUBSPACE: "subspace (ours)", names.WHOLE_NUMBER: "subspace, whole number (ours)"}
