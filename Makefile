@@ -32,8 +32,8 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(call install,dev)
 	@touch $@ $(VENV)/.lab
 
-demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, dashboard; nine days in a minute
-	@echo "Starting a real server and 2,500 phones; nine days take about a minute ..."
+demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, dashboard; nine days in a few minutes
+	@echo "Starting a real server and 2,500 phones; nine days take two minutes or so ..."
 	@$(BIN)/hushcall demo
 
 test: $(VENV)/.dev  ## all tests but the long proofs, in at most five minutes
