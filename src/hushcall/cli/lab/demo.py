@@ -38,7 +38,7 @@ def demo(
 ) -> None:
     """See the whole system at work: a real server, phones over HTTP with their own ledgers, spammers, a signed list.
 
-    Nine days take about a minute. Then the dashboard stays open until Ctrl-C, where a person watches.
+    Nine days take a few minutes. Then the dashboard stays open until Ctrl-C, where a person watches.
 
     [bold]Examples[/bold]
 

@@ -185,10 +185,10 @@ class Store:
         """
         with self.transaction():
             for table in ("callers", "contacts", "reported", "cursors"):
-                self.run(f"DELETE FROM {table}")  # noqa: S608  (names of our own)
+                self.run(f"DELETE FROM {table}")
             # A report under way is given up: without the number nobody could ever build another one for its round.
             self.run(
-                f"UPDATE rounds SET {BLANK}, why = 'forgotten',"  # noqa: S608
+                f"UPDATE rounds SET {BLANK}, why = 'forgotten',"
                 " state = CASE WHEN state IN ('skipped', 'sent') THEN state ELSE 'closed' END"
             )
             self.run("UPDATE ledger SET caller = ''")

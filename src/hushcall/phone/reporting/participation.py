@@ -59,13 +59,13 @@ class Row:
 
 def find(store: Store, server: str, round_: int) -> Row | None:
     """The row of a round of a server; None where the phone has not joined it."""
-    return _row(store.row(f"SELECT {_COLUMNS} FROM rounds WHERE server = ? AND round = ?", server, round_))  # noqa: S608
+    return _row(store.row(f"SELECT {_COLUMNS} FROM rounds WHERE server = ? AND round = ?", server, round_))
 
 
 def latest(store: Store, *, reported: bool = False) -> Row | None:
     """The newest row, or the newest with a report."""
     condition = "WHERE parameters IS NOT NULL" if reported else ""
-    return _row(store.row(f"SELECT {_COLUMNS} FROM rounds {condition} ORDER BY seq DESC LIMIT 1"))  # noqa: S608
+    return _row(store.row(f"SELECT {_COLUMNS} FROM rounds {condition} ORDER BY seq DESC LIMIT 1"))
 
 
 def joined_between(store: Store, start: int, end: int) -> int:
@@ -83,7 +83,7 @@ def blank_before(store: Store, moment: int) -> None:
     The bucket, whether it was a dummy, and the ticket go too: an area code with a day is a trace of a call.
     """
     store.run(
-        f"UPDATE rounds SET {BLANK} WHERE joined <= ? AND state IN (?, ?, ?)"  # noqa: S608
+        f"UPDATE rounds SET {BLANK} WHERE joined <= ? AND state IN (?, ?, ?)"
         " AND seq < (SELECT max(seq) FROM rounds WHERE parameters IS NOT NULL)",
         *(moment, SENT, SKIPPED, CLOSED),
     )
@@ -151,7 +151,7 @@ def close_passed(store: Store, server: str, info: RoundInfo) -> None:
 
 def _unfinished(store: Store) -> list[Row]:
     marks = ", ".join("?" for _ in UNFINISHED)
-    found = store.rows(f"SELECT {_COLUMNS} FROM rounds WHERE state IN ({marks})", *UNFINISHED)  # noqa: S608
+    found = store.rows(f"SELECT {_COLUMNS} FROM rounds WHERE state IN ({marks})", *UNFINISHED)
     return [row for row in map(_row, found) if row is not None]
 
 
@@ -161,7 +161,7 @@ def _missed(row: Row, info: RoundInfo) -> bool:
 
 def _move(store: Store, row: Row, change: str, *values: object) -> None:
     where = "seq = ? AND state = ?" + (" AND report IS NULL" if row.report is None else "")
-    if store.run(f"UPDATE rounds SET {change} WHERE {where}", *values, row.seq, row.state) != 1:  # noqa: S608
+    if store.run(f"UPDATE rounds SET {change} WHERE {where}", *values, row.seq, row.state) != 1:
         raise InvalidData("round", f"still be {row.state} (another process moved it)", row.round)
 
 
