@@ -44,7 +44,7 @@ def clone(tmp_path: Path) -> Path:
     [
         ("demo", "lab", "RUN demo"),
         ("test", "dev", "RUN -m pytest -n 2 --dist worksteal -m not slow"),
-        ("test-all", "dev", "RUN -m pytest -n 2 --dist worksteal"),
+        ("test-all", "dev", "RUN -m pytest -n 2 --dist worksteal -m not night"),
     ],
 )
 def test_each_step_is_said_before_it_is_taken(clone: Path, target: str, extra: str, runs: str) -> None:
