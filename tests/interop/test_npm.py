@@ -12,13 +12,14 @@ import httpx
 import pytest
 from tests.anonymity.published import vectors
 from tests.interop.peer import Peer, installed
-from tests.server.nameless import Neighbourhood, a_port, neighbourhood, private, told
+from tests.server.nameless import Neighbourhood, neighbourhood, private, told
 from tests.server.serving import COLLECTS, Clock, bearer, honest_report, settings_for
 
 from hushcall.anonymity import blind_rsa, hpke, ohttp, tokens
 from hushcall.anonymity.binary_http import Request, Response, padded, read_request, read_response
 from hushcall.anonymity.blind_rsa import OURS, VARIANTS, PublicKey, SecretKey
 from hushcall.privacy.coins import os_entropy
+from hushcall.server.serve import bound, port_of
 from hushcall.server.service import open_service
 
 pytestmark = pytest.mark.skipif(not installed(), reason="needs `make interop` once: packages from npm")
@@ -141,11 +142,12 @@ class NodePhone:
 
 
 def test_their_phone_reports_through_our_relay(peer: Peer, tmp_path: Path) -> None:
-    port, clock = a_port(), Clock()
-    settings = settings_for(tmp_path, round={"anonymous": True, "relay": f"http://127.0.0.1:{port}"})
+    listener, clock = bound("127.0.0.1", 0), Clock()
+    relay = f"http://127.0.0.1:{port_of(listener)}"
+    settings = settings_for(tmp_path, round={"anonymous": True, "relay": relay})
     service = open_service(settings, os_entropy, clock)
     service.rounds.open(service.now)
-    with neighbourhood(service, clock, port) as street:
+    with neighbourhood(service, clock, listener) as street:
         phones = [NodePhone(peer, street, token) for _, token in service.devices.enrol_many(2, service.now)]
         held = [phone.get_token() for phone in phones]
         for phone, token in zip(phones, held, strict=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -151,23 +150,6 @@ def large() -> bytes:
     return head + b"".join(line.replace(b"+12025550143", number) for number in numbers)
 
 
-def fastest(work: object, times: int = 5) -> float:
-    assert callable(work)
-    best = float("inf")
-    for _ in range(times):
-        begun = time.process_time()
-        work()
-        best = min(best, time.process_time() - begun)
-    return best
-
-
-def test_a_large_list_loads_several_times_faster_than_it_parses(large: bytes) -> None:
-    def parse() -> list[object]:
-        return [json.loads(line) for line in large.splitlines()]
-
-    assert fastest(lambda: LoadedList.from_bytes(large), 3) < fastest(parse, 1) / 1.5
-
-
 def test_a_large_list_takes_little_more_memory_than_its_bytes(large: bytes) -> None:
     gc.collect()
     tracemalloc.start()
@@ -176,22 +158,6 @@ def test_a_large_list_takes_little_more_memory_than_its_bytes(large: bytes) -> N
     tracemalloc.stop()
     assert len(loaded) == 100_000
     assert peak < len(large) / 2  # beside the bytes themselves, which were there before
-
-
-def test_a_lookup_costs_little_more_than_parsing_its_line(large: bytes) -> None:
-    loaded = LoadedList.from_bytes(large)
-    one = large[: large.index(b"\n", large.index(b"\n") + 1)].splitlines()[1]
-    numbers = [f"+1{2_022_000_000 + 37 * place}" for place in range(0, 100_000, 500)]
-
-    def look_up() -> None:
-        for number in numbers:
-            assert loaded.find(number)
-
-    def parse() -> None:
-        for _ in numbers:
-            Entry.from_line(one)
-
-    assert fastest(look_up) < 4 * fastest(parse)
 
 
 def test_a_list_of_format_2_warns_first_and_blocks_by_its_own_rule() -> None:

@@ -1,6 +1,5 @@
 """Whatever parameters a server sends: they are taken, or refused, for every number alike."""
 
-import time
 from typing import Any
 
 import pytest
@@ -175,8 +174,7 @@ def test_what_passes_makes_a_report_of_the_lowest_and_the_highest_number(name: s
 
 
 def test_a_number_with_a_huge_exponent_costs_the_phone_no_time() -> None:
-    began = time.process_time()
-    for text in ("1e500000", "1E-500000"):
+    """Whoever worked it out digit by digit would not come back from the longer ones."""
+    for text in ("1e500000", "1E-500000", f"1e{10**15}", f"1E-{10**15}"):
         with pytest.raises(InvalidParameter):
             from_plain(to_plain(MADE["sh-basic"]) | {"round_epsilon": text})
-    assert time.process_time() - began < 1  # digit by digit it would be seven seconds, and hours for a longer one

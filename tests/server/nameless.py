@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import httpx
 from tests.server.serving import START, Clock, bearer
@@ -17,7 +18,7 @@ from hushcall.phone.calls import candidates
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting.ledger import Limits
-from hushcall.phone.reporting.transport import HttpTransport
+from hushcall.phone.reporting.transport import Answer, HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.relay.app import RelaySettings
@@ -28,6 +29,17 @@ from hushcall.server.serve import running as service_running
 from hushcall.server.service import Service
 
 GENEROUS = {"per_device": 100_000, "sealed": 1_000_000}
+
+
+class AtAnyPort(HttpTransport):
+    """A server that its phone knows by a name without a port: a phone's draws follow from that name."""
+
+    def __init__(self, address: str, token: str, **connection: Any) -> None:
+        super().__init__("http://a-server", token, **connection)
+        self.address = address
+
+    def fetch(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        return super().fetch(method, url.replace(self.url, self.address, 1), body, headers)
 
 
 @dataclass
@@ -42,7 +54,7 @@ class Neighbourhood:
     def phone(self, seed: str, callers: tuple[str, ...] = ()) -> Phone:
         """A phone that was enrolled, and called."""
         ((_, token),) = self.service.devices.enrol_many(1, self.service.now)
-        transport = HttpTransport(self.url, token, sleep=lambda _: None)
+        transport = AtAnyPort(self.url, token, sleep=lambda _: None)
         phone = Phone(Store.in_memory(), transport, coins=seeded(seed.encode()), clock=self.clock)
         Limits(report=Fraction(16), window=Fraction(1000), life=Fraction(10_000)).save(phone.store)
         candidates.note(phone.store, [(phone.plan.parse(caller), START) for caller in callers])
@@ -56,19 +68,12 @@ class Neighbourhood:
 
 
 @contextmanager
-def neighbourhood(service: Service, clock: Clock, relay_port: int) -> Iterator[Neighbourhood]:
-    """Both processes' work, in threads, on loopback. The service was told the relay's port before."""
+def neighbourhood(service: Service, clock: Clock, place: socket.socket) -> Iterator[Neighbourhood]:
+    """Both processes' work, in threads, on loopback. The service was told before where the relay will be."""
     with service_running(service, scheduler=False) as url:
         settings = RelaySettings(url + ADDRESS, per_address=1_000_000, in_all=10_000_000)
-        with relay_running(settings, port=relay_port) as relay:
+        with relay_running(settings, place) as relay:
             yield Neighbourhood(service, clock, url, relay)
-
-
-def a_port() -> int:
-    """One that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def private(token: bytes) -> dict[str, str]:

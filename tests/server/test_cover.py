@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import sqlalchemy as sa
-from tests.server.serving import SPAM, Clock, Village, newest, settings_for
+from tests.server.serving import SPAM, Clock, Village, newest, settings_for, shared_coins
 
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
@@ -21,7 +21,7 @@ LONELY = 303
 
 def test_cover_and_padding(tmp_path: Path) -> None:
     clock = Clock()
-    service = open_service(settings_for(tmp_path), clock=clock)
+    service = open_service(settings_for(tmp_path), shared_coins("cover"), clock)
     village, intake = Village(service, clock), Intake(service.store, "test")
     village.grow(9)
     number = service.rounds.open(service.now)

@@ -140,7 +140,7 @@ def test_days_of_many_phones(
             read = Blocklist.from_bytes(reader.load().index.data)
             lists.append({entry.number: entry for entry in read.entries})
         rotten = operator.ask("GET", f"/v1/admin/numbers/{school}")
-        tokens = [token, *(phone.transport.token for phone in fleet.phones[:50])]  # type: ignore[attr-defined]
+        tokens = [token, *(phone.transport._token for phone in fleet.phones[:50])]  # type: ignore[attr-defined]
         fleet.close()
     _spammers_come_and_go(season, lists)
     listed = set[str]().union(*lists)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.server.serving import SPAM, Clock, Village, newest, serving, settings_for
+from tests.server.serving import SPAM, Clock, Village, newest, serving, settings_for, shared_coins
 
 from hushcall.phone.health import examine
 from hushcall.phone.home.store import Store
@@ -25,7 +25,7 @@ from hushcall.server.signing import ceremony
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[tuple[Service, Clock, Village, httpx.Client, Phone]]:
     clock = Clock()
-    service = open_service(settings_for(tmp_path / "server"), clock=clock)
+    service = open_service(settings_for(tmp_path / "server"), shared_coins("signed"), clock)
     with serving(service) as client:
         village = Village(service, clock)
         village.to(PUBLISHED, [SPAM] * 8)
@@ -121,7 +121,8 @@ def test_what_is_shown_and_what_is_named_agree_through_restarts_and_holds(tmp_pa
     """What a phone would keep in every phase, compared with what the list names: never another digest."""
     clock, store = Clock(), Store.in_memory()
     settings = settings_for(tmp_path)
-    service = open_service(settings, clock=clock)
+    coins = shared_coins("shown")
+    service = open_service(settings, coins, clock)
     for place in range(rounds):
         village = Village(service, clock)
         number = service.rounds.open(service.now)
@@ -134,7 +135,7 @@ def test_what_is_shown_and_what_is_named_agree_through_restarts_and_holds(tmp_pa
         service.rounds.advance(service.now)
         if place % 5 == 0:  # a restart in the middle
             service.close()
-            service = open_service(settings, clock=clock)
+            service = open_service(settings, coins, clock)
         witness.see(store, "s", shown(service), int(clock.now))
         clock.now = newest(service).closes
         service.rounds.advance(service.now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ import uvicorn
 from hushcall.errors import InvalidParameter
 from hushcall.relay.app import RelaySettings, make_relay
 
+START_SECONDS = 60
+"""How long a busy machine may take to start a relay in a thread."""
+
 
 def run(settings: RelaySettings, host: str, port: int) -> None:
     """Until SIGINT or SIGTERM. Nothing is logged about requests, on purpose."""
@@ -19,22 +23,22 @@ def run(settings: RelaySettings, host: str, port: int) -> None:
 
 
 @contextmanager
-def running(settings: RelaySettings, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """A relay in a thread of this process, for tests and the demo; yields its address."""
-    config = uvicorn.Config(
-        make_relay(settings), host=host, port=port, log_config=None, access_log=False, server_header=False
+def running(settings: RelaySettings, listener: socket.socket | None = None) -> Iterator[str]:
+    """A relay in a thread of this process, for tests and the demo; its address. By default on a free port."""
+    listener = listener or socket.create_server(("127.0.0.1", 0))
+    host, port = listener.getsockname()[:2]
+    server = uvicorn.Server(
+        uvicorn.Config(make_relay(settings), log_config=None, access_log=False, server_header=False)
     )
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, name="relay", daemon=True)
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="relay", daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + START_SECONDS
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:
             raise InvalidParameter("relay", "start", f"port {port}")
         time.sleep(0.01)
-    bound = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"http://{host}:{bound}"
+        yield f"http://{host}:{port}"
     finally:
         server.should_exit = True
         thread.join(timeout=30)

@@ -19,13 +19,14 @@ from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.reporting.transport import HttpTransport
+from hushcall.phone.reporting.transport import Answer, HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
 
 THREADS = 6
 """Enough that a commit of the server has company."""
 ENROL_AT_ONCE = 1000
+NAME = "http://the-fleets-server"
 
 
 class Operator:
@@ -44,26 +45,20 @@ class Operator:
         return answer.json() if answer.data else None
 
 
-class _Line:
-    """One phone's way to the server. Phones draw their coins from its name: the same on whatever port it listens."""
-
-    url = "http://the-fleets-server"
+class _Line(HttpTransport):
+    """One phone's way to the server, which it knows by a name without a port: a phone's draws follow from that name."""
 
     def __init__(self, fleet: Fleet, token: str) -> None:
-        self.token, self._fleet = token, fleet
-        self._http = HttpTransport(fleet.url, token, pool=fleet.pool)
+        super().__init__(NAME, token, pool=fleet.pool)
+        self._fleet = fleet
 
     def current_round(self) -> RoundInfo:
         """What the fleet has fetched."""
         return self._fleet.round
 
-    def announce(self, round_: int, bucket: int) -> str:
-        """Over HTTP."""
-        return self._http.announce(round_, bucket)
-
-    def send(self, round_: int, ticket: str, report: bytes) -> None:
-        """Over HTTP."""
-        self._http.send(round_, ticket, report)
+    def fetch(self, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        """From where the server listens this time."""
+        return super().fetch(method, url.replace(NAME, self._fleet.url, 1), body, headers)
 
 
 class Fleet:
