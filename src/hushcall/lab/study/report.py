@@ -120,6 +120,7 @@ _WANTED = (
         "report_bytes",
         "calls_a_day",
         "crowd",
+        "central_epsilon",
         "no_privacy",
         "daily",
         "windowed",

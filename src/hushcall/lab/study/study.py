@@ -70,7 +70,7 @@ def run(name: str, calls: Calls, options: Options, progress: Callable[[str, int,
     if name == "poisoning":
         found = poisoning.document(options.quick)
     elif name == "users":
-        found = users.document(calls, options.quick)
+        found = users.document(calls, options.quick, lambda done, total: progress(name, done, total))
     elif name == "data":
         found = analytic.data_document(calls)
     elif name == "theory":
