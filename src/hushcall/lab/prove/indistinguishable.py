@@ -175,7 +175,7 @@ def _trained(labelled: Labelled) -> Callable[[Iterable[Hashable]], float]:
 
 
 def _sigma(labelled: Labelled) -> float:
-    """Of the advantage of somebody who guesses: either rate has variance 1/4n, and the advantage is their sum less 1."""
+    """Of somebody who guesses: either rate has variance 1/4n, and the advantage is their sum less one."""
     sizes = Counter(label for label, _ in labelled)
     return math.sqrt(sum(1 / (4 * size) for size in sizes.values()))
 
