@@ -1,4 +1,4 @@
-"""A phone's folder of an earlier release opens: nothing spent is forgotten, its round goes on, its list still blocks."""
+"""A phone's folder of an earlier release opens: nothing spent is forgotten, its round goes on, its list blocks."""
 
 from __future__ import annotations
 
