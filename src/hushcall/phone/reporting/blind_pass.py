@@ -32,7 +32,7 @@ class Hiding(Protocol):
     """A transport that can also get a token, and speak without a name."""
 
     def issue(self, round_: int, request: bytes) -> bytes:
-        """The blind signature."""
+        """The blind signature of a request; asked again, the same one is signed again."""
 
     def without_name(self, terms: AnonymityTerms, token: bytes = b"") -> Transport:
         """The same server, spoken to without a name."""
@@ -99,7 +99,7 @@ def round_source(store: Store, transport: Transport) -> Transport:
 
 
 def forget_terms(store: Store) -> None:
-    """Ask directly next time."""
+    """Ask the server directly next time: the gateway's key has changed."""
     store.put(TERMS, "")
 
 

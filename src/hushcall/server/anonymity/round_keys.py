@@ -47,13 +47,13 @@ class TokenSecret:
         return cls(int.from_bytes(data[:half], "big"), int.from_bytes(data[half:], "big"))
 
     def to_bytes(self) -> bytes:
-        """Both primes, equally long."""
+        """Both primes, equally long, most significant byte first."""
         size = KEY_BITS // 16
         return self.p.to_bytes(size, "big") + self.q.to_bytes(size, "big")
 
     @property
     def key(self) -> TokenKey:
-        """The public half."""
+        """The public half, as phones are told it."""
         return TokenKey(PublicKey(self.p * self.q))
 
 

@@ -175,7 +175,7 @@ def _rounds(connection: Connection, newest: int) -> bytes:
 
 
 def newest_list(connection: Connection) -> Blocklist | None:
-    """The version in force."""
+    """The version in force, or None before the first."""
     table = schema.versions.c
     data = connection.execute(sa.select(table.data).order_by(table.version.desc()).limit(1)).scalar()
     return None if data is None else Blocklist.from_bytes(bytes(data))
