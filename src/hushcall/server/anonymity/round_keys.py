@@ -98,13 +98,6 @@ def round_of_key(connection: Connection, key_id: bytes) -> int | None:
     return None if found is None else int(found)
 
 
-def digests(connection: Connection) -> dict[int, str]:
-    """Round → digest of its terms, for the signed file."""
-    rows = connection.execute(sa.select(schema.anonymity.c.round)).scalars().all()
-    found = {round_id: terms_of(connection, round_id) for round_id in rows}
-    return {round_id: terms.digest() for round_id, terms in found.items() if terms is not None}
-
-
 def gateway_key(store: Store, coins: ByteSource) -> tuple[KeyConfig, bytes]:
     """The gateway's configuration and secret key: made at the first call, the same for every worker."""
     table = schema.gateway_keys
