@@ -21,8 +21,6 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
-import phonenumbers
-
 from hushcall.errors import InvalidNumber, InvalidParameter
 from hushcall.numbers.dialled import endings, without_codes
 from hushcall.numbers.suffixes import digits_of, first_of_length, numeral
@@ -161,6 +159,8 @@ class NumberingPlan:
         length and a prefix is dialled before the area code (Germany's 0), a number without it is a neighbour's, dialled
         without the area code: nobody can tell whose.
         """
+        import phonenumbers  # half as long to import as all of a phone
+
         try:
             bare = _ABROAD.sub("+", without_codes(text))
             parsed = phonenumbers.parse(bare, self.region)

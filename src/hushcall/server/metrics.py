@@ -27,7 +27,7 @@ COMMIT = Histogram(
 
 
 def observe_commit(size: int, seconds: float) -> None:
-    """One commit was made."""
+    """One commit was made: how long it took, and for how many requests."""
     BATCH.observe(size)
     COMMIT.observe(seconds)
 

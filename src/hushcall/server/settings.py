@@ -105,7 +105,7 @@ class RoundSettings(_Section):
             raise ValueError(str(error)) from None
 
     def chosen_profile(self) -> Profile:
-        """The profile in force."""
+        """The profile in force, with what the settings change in it."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
         changes = {

@@ -135,6 +135,7 @@ def indistinguishable(
     data: Annotated[
         Path | None, typer.Option(help="Complaints as published: how well one announcement is guessed on real calls.")
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     json: Json = False,
 ) -> None:
     """Tell phones with calls from phones without, as the network sees them and as the server does.
@@ -143,14 +144,15 @@ def indistinguishable(
 
       hushcall prove indistinguishable
 
-      hushcall prove indistinguishable --phones 100 --data complaints.csv.gz
+      hushcall prove indistinguishable --phones 10000 --workers 2 --data complaints.csv.gz
     """
     try:
         from hushcall.lab.data import datasets
         from hushcall.lab.prove import indistinguishable as eyes
     except ImportError:
         raise MissingExtra("hushcall prove", "lab") from None
-    rows = eyes.measure(phones, days)
+    with show.progress("watching") as bar:
+        rows = eyes.measure(phones, days, workers, lambda done, of: show.step(bar, "phones watched", done, of))
     guess = None
     if data is not None:
         calls = datasets.load([data])
@@ -188,5 +190,5 @@ def everything(quick: Quick = False) -> None:
     """
     statistics(500, quick, False)
     hostile(2000 if quick else 20_000, 1, True, False)
-    indistinguishable(50 if quick else 300, 7, None, False)
+    indistinguishable(50 if quick else 300, 7, None, 1, False)
     poisoning(quick=quick)

@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 
 
 def quiet(_done: int, _total: int) -> None:
-    """Show nothing."""
+    """A listener for progress that shows nothing."""
 
 
 @contextmanager

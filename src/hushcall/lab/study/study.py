@@ -103,7 +103,7 @@ def _shortened(setting: Setting, options: Options) -> Setting:
 
 
 def names() -> list[str]:
-    """Every experiment."""
+    """Every experiment, in the order in which ``all`` runs them."""
     return ["data", "theory", *EXPERIMENTS, "users", "poisoning"]
 
 

@@ -114,7 +114,7 @@ def owner(request: Request) -> Response:
 
 @router.get("/docs")
 def docs(request: Request) -> Response:
-    """The API in words."""
+    """The API in words, drawn from OpenAPI here: no script from elsewhere."""
     made = groups(request.app.openapi())
     return shown(request, visitor(request), "docs.html", groups=made, problems=PROBLEMS.values())
 
@@ -145,7 +145,7 @@ def live_decided(request: Request) -> Response:
 
 @router.get("/list")
 def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
-    """Search the published list."""
+    """Search the published list by digits, without a token."""
     newest = site_of(request).lists.newest()
     result = search(newest, q, page) if newest else None
     return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q, exports=WRITERS.values())
@@ -248,7 +248,7 @@ def _plan(request: Request) -> Plan:
 
 @router.get("/login")
 def login_page(request: Request, next: Text = "/") -> Response:  # noqa: A002
-    """The form."""
+    """The form; whoever is signed in already is sent on."""
     session = visitor(request)
     if session is not None:
         return RedirectResponse(safe_path(next), 303)
@@ -285,7 +285,7 @@ def login(request: Request, form: Form) -> Response:
 
 @router.post("/logout")
 def logout(request: Request, form: Form) -> Response:
-    """Forget the session."""
+    """Forget the session on this browser."""
     session = visitor(request)
     if session is not None and (refusal := _forged(request, session, form)):
         return refusal
