@@ -68,7 +68,7 @@ def forget_buckets() -> None:
 class Days:
     """One bucket for as many days as the profile looks back: honest phones, and as many fakes as are asked for.
 
-    Every fake reports on every day, which is the most it can do. ``holders`` of the honest phones report ``spammer``.
+    Every fake reports on every day, which is the most it can do. ``holders`` of the honest phones report the first target.
     """
 
     def __init__(self, profile: Profile, honest: int, seed: str, holders: int = 0) -> None:
@@ -289,7 +289,7 @@ def measure(
         rounds.append(never(daily, 0, runs, seed, OLD_ATTACK))
     for honest, holders in hidden:
         label = f"hiding {holders} of {honest:,}"
-        rows.append(needed(daily, honest, runs, seed, holders, watch(label)))
+        rows += [needed(one, honest, runs, seed, holders, watch(label)) for one in (bare, daily)]
     once = never(bare, 0, runs, seed, OLD_ATTACK)
     name = f"{OLD_ATTACK} fakes in a bucket of their own list their victim where f = 0 (the control)"
     found = [Proof(name, once.listed, once.runs, 0.99, 1.0)]
