@@ -68,7 +68,8 @@ def forget_buckets() -> None:
 class Days:
     """One bucket for as many days as the profile looks back: honest phones, and as many fakes as are asked for.
 
-    Every fake reports on every day, which is the most it can do. ``holders`` of the honest phones report the first target.
+    Every fake reports on every day, which is the most it can do. ``holders`` of the honest phones report the first
+    target.
     """
 
     def __init__(self, profile: Profile, honest: int, seed: str, holders: int = 0) -> None:
