@@ -254,6 +254,7 @@ class Rounds:
                 if row.state == HELD:
                     for links in (schema.announcements, schema.refusals):
                         connection.execute(sa.delete(links).where(links.c.round == round_id))
+                    round_keys.forget(connection, round_id)
                     _set(connection, round_id, secret=b"")
             self.store.scrub()
 
