@@ -412,7 +412,7 @@ def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(
     scheduler.start()
     assert enough.wait(60)
     scheduler.stop()
-    assert [line["reason"] for line in lines] == ["allow_command must be a command"]
+    assert [line["reason"] for line in lines if "reason" in line] == ["allow_command must be a command"]
 
 
 def test_a_round_in_which_one_area_code_outgrows_its_own_history_is_held(

@@ -212,6 +212,13 @@ appeals = Table(
     Column("closed_why", Text),
     Index("appeals_by_number", "number"),
 )
+Index(
+    "appeals_open",  # one number has one open appeal, whoever asks at the same time
+    appeals.c.number,
+    unique=True,
+    sqlite_where=appeals.c.closed.is_(None),
+    postgresql_where=appeals.c.closed.is_(None),
+)
 
 files = Table(
     "files",  # what is published, byte for byte: TUF metadata and targets
