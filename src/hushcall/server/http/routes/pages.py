@@ -125,7 +125,7 @@ def home(request: Request) -> Response:
     site, session = site_of(request), visitor(request)
     values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=session is not None).data.decode()}
     if session is not None:
-        values["decided"] = site.decided().data.decode()
+        values["decided"], values["crowds"] = site.decided().data.decode(), site.crowds()
     return shown(request, session, "overview.html" if session else "welcome.html", **values)
 
 
