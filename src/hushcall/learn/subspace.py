@@ -2,7 +2,7 @@
 
 A report supports the affine subspace {x : A·x = y}. ``walsh`` counts C(x), the reports that support x, for all 2²⁴
 suffixes at once: n·2^b + 24·2²⁴ steps instead of n·10⁷. C(x) of a number that nobody holds is exactly Binomial(n,
-2^−b), so the decision needs no calibration (``decide``).
+2^−b), so the decision needs no calibration (``decision``).
 
 Tallies come in two forms. *Sparse* keeps the reports, a few bytes each: what a bucket or a day is stored as. *Dense*
 keeps one integer per number: what shards of a large round add up. Either decodes to the same counts, bit for bit.

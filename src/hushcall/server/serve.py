@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -18,6 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from hushcall.errors import InvalidParameter
+from hushcall.server import metrics
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
 from hushcall.server.logs import set_up
@@ -25,7 +29,7 @@ from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
 _SETTINGS = "HUSHCALL_WORKER_SETTINGS"
-_METRICS = "PROMETHEUS_MULTIPROC_DIR"
+_METRICS = "metrics"
 _FACTORY = "hushcall.server.serve:worker_app"
 _OPTIONS: dict[str, Any] = {
     "factory": True,
@@ -44,6 +48,7 @@ STARTUP_FAILURE = 3
 def worker_app() -> FastAPI:
     """The application of a worker process, over the settings that the process which started it left for it."""
     set_up()
+    _end_with_the_supervisor()
     app = make_app(open_service(Settings.model_validate_json(os.environ[_SETTINGS])))
     gc.collect()
     gc.freeze()  # half a million objects that stay: looking through them again and again stops intake for 70 ms
@@ -97,13 +102,40 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 
 def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:
     """Several workers, whose metrics meet in a folder. uvicorn's supervisor takes only a number for the port."""
-    port, shared = port_of(listener), tempfile.mkdtemp(prefix="hushcall-metrics-")
-    os.environ[_METRICS] = shared
+    port, shared = port_of(listener), metrics_folder(settings.data)
+    os.environ[metrics.SHARED] = str(shared)
     listener.close()
     try:
         uvicorn.run(_FACTORY, host=settings.server.host, port=port, workers=settings.server.workers, **_OPTIONS)
     finally:
         shutil.rmtree(shared, ignore_errors=True)
+
+
+def metrics_folder(data: Path) -> Path:
+    """Where this server's workers leave their figures; what servers left that ended without a word is swept away."""
+    for old in data.glob(f"{_METRICS}-*"):
+        try:
+            os.kill(int(old.name.rpartition("-")[2]), 0)
+        except (ValueError, ProcessLookupError):
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError:
+            continue  # somebody else's, and alive
+    folder = data / f"{_METRICS}-{os.getpid()}"
+    with suppress(OSError):  # without it each worker tells of itself alone
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _end_with_the_supervisor() -> None:
+    """A worker whose supervisor was killed ends too, as if it had been asked to: otherwise it would keep the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def follow() -> None:
+            wait([parent.sentinel])
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        Thread(target=follow, name="follow", daemon=True).start()
 
 
 @contextmanager

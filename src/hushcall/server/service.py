@@ -94,6 +94,13 @@ class Service:
         """Keep it through a long step."""
         self._lease(renew_only=True)
 
+    def give_up_lease(self) -> None:
+        """Let another worker have it at once; nothing where it is another's already."""
+        table = schema.leases.c
+        with self.store.write("lease given up") as connection:
+            mine = (table.name == "scheduler") & (table.holder == self.worker)
+            connection.execute(sa.delete(schema.leases).where(mine))
+
     def _lease(self, *, renew_only: bool) -> bool:
         table, now = schema.leases.c, time.time()
         mine = table.holder == self.worker

@@ -144,6 +144,9 @@ class IntakeSettings(_Section):
     batch: int = Field(default=100, ge=1, le=10_000, description="uploads in one commit, at most")
     linger_ms: float = Field(default=2.0, ge=0, le=1000, description="how long a commit waits for company")
     queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
+    patience: float = Field(
+        default=10.0, gt=0, le=25, description="seconds that an upload waits for the disk; then it is told to come back"
+    )
     max_body: int = Field(default=1 << 17, ge=64, description="bytes of one request")
     sealed: int = Field(default=60_000, ge=1, description="sealed requests a minute that the gateway opens")
     per_device: int = Field(default=60, ge=2, description="requests a minute that one device may make")

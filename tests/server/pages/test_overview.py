@@ -81,3 +81,10 @@ def test_a_held_round_shows_the_phase_it_goes_back_to(seeded: Seeded) -> None:
         connection.execute(sa.insert(schema.rounds), [row])
     newest = overview(seeded.service.store).rounds[0]
     assert (newest.id, newest.phase, newest.held, newest.row.reason) == (15, "closed", True, "odd")
+
+
+def test_an_operator_sees_what_the_crowds_of_the_newest_round_add(operator: TestClient, visitor: TestClient) -> None:
+    page = operator.get("/").text
+    assert "What the crowds of the newest round add" in page
+    assert "each report's own ε is what protects it then" in page
+    assert "newest round add" not in visitor.get("/").text  # it says how many phones there are

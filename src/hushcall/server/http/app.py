@@ -17,6 +17,7 @@ from hushcall.server.http.fast_path import FastPath
 from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
 from hushcall.server.http.rate_limit import RateLimit
+from hushcall.server.http.readiness import Watch
 from hushcall.server.http.routes import admin, carddav, gateway, lists, pages, phoneblock, phones, probes
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
@@ -37,11 +38,14 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        intake = Intake(service.store, service.worker, settings.guard.per_device)
         given = settings.intake
+        intake = Intake(service.store, service.worker, settings.guard.per_device, given.patience)
         app.state.commits = GroupCommit(
-            intake, given.batch, given.linger_ms / 1000, given.queue, metrics.observe_commit
+            intake, given.batch, given.linger_ms / 1000, given.queue, metrics.observe_commit, given.patience
         )
+        app.state.watch = Watch(service)
+        shared = metrics.Sharing(service.worker)
+        shared.start()
         hand = Scheduler(service) if (settings.round.scheduler if scheduler is None else scheduler) else None
         if hand:
             hand.start()
@@ -49,6 +53,8 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         await app.state.commits.stop()
         if hand:
             await asyncio.get_running_loop().run_in_executor(None, hand.stop)
+        shared.stop()
+        app.state.watch.close()
         service.close()
 
     app = FastAPI(

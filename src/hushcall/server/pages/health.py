@@ -121,6 +121,12 @@ class Budget:
 
     profile: Profile
     window: int
+    relay: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the server cannot tell whose a report is."""
+        return self.profile.anonymous and self.relay
 
     @property
     def factor(self) -> float:

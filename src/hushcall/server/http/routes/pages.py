@@ -125,7 +125,7 @@ def home(request: Request) -> Response:
     site, session = site_of(request), visitor(request)
     values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=session is not None).data.decode()}
     if session is not None:
-        values["decided"] = site.decided().data.decode()
+        values["decided"], values["crowds"] = site.decided().data.decode(), site.crowds()
     return shown(request, session, "overview.html" if session else "welcome.html", **values)
 
 
@@ -310,6 +310,8 @@ def act(request: Request, name: str, form: Form) -> Response:
         back = safe_path(form.get("back", "/"))
         if form.get("confirmed") != "yes":
             fields = {field: form[field] for field in action.fields if field in form}
+            if seen := action.seen(site.service):
+                fields["seen"] = seen
             question = action.question(site.service, asked)
             return shown(request, session, "confirm.html", action=action, question=question, fields=fields, back=back)
         done = perform(action, site.service, asked)
