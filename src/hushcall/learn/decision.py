@@ -249,13 +249,16 @@ def _convolved(mine: NDArray[np.float64], others: NDArray[np.float64]) -> NDArra
     return np.asarray(signal.fftconvolve(mine, others))
 
 
+@lru_cache(maxsize=1 << 12)
 def _mass(trials: int, chance: float) -> tuple[int, NDArray[np.float64]]:
-    """Where a binomial's mass lies, but for 10⁻¹⁶ on either side, and that mass."""
+    """Where a binomial's mass lies, but for 10⁻¹⁶ on either side, and that mass. Searches ask for the same again."""
     if trials == 0 or chance >= 1:
         return trials if chance >= 1 else 0, np.ones(1)
     low = int(stats.binom.ppf(1e-16, trials, chance))
     high = int(stats.binom.isf(1e-16, trials, chance))
-    return low, np.asarray(stats.binom.pmf(np.arange(low, high + 1), trials, chance), dtype=np.float64)
+    mass = np.asarray(stats.binom.pmf(np.arange(low, high + 1), trials, chance), dtype=np.float64)
+    mass.flags.writeable = False  # it is kept
+    return low, mass
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
