@@ -91,6 +91,21 @@ def test_the_plan_of_the_readme_is_what_the_command_prints() -> None:
         assert line.rstrip() in README, line
 
 
+def test_the_real_figures_of_the_readme_are_those_of_the_results() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("# Real complaints: real\n")[2]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")
+    ]
+    head = next(line for line in lines if line[0] == "mechanism")
+    rows = [dict(zip(head, line, strict=True)) for line in lines if len(line) == len(head)]
+    for label, window in (("decided day by day", "1"), ("decided over 1, 2, 4 and 7 days", "1, 2, 4, 7")):
+        shown = next(line for line in README.splitlines() if label in line).strip(" |").split("|")[1:]
+        wanted = {"mechanism": "subspace", "window": window, "level": "0.25", "tolerance": "0"}
+        for epsilon, cell in zip(("4", "6", "8"), shown, strict=True):
+            row = next(row for row in rows if {**row, **wanted, "epsilon": epsilon} == row)
+            assert float(cell) == pytest.approx(float(row["relative_cbr"]), abs=0.006)
+
+
 def test_the_inverse_plans_of_the_docs_are_what_the_command_prints() -> None:
     shown = re.findall(r"\$ hushcall (plan --find .*)\n((?:[^$`].*\n)+)", COMMANDS)
     assert len(shown) == 3
