@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 
 import sqlalchemy as sa
 
-from hushcall.errors import InvalidParameter
+from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.access import sessions
@@ -36,6 +36,12 @@ from hushcall.server.signing.keys import KeyRing
 from hushcall.server.signing.round_signer import RoundSigner
 
 LEASE_SECONDS = 30.0
+SKEW_SECONDS = 5.0
+"""A lease that ends later than this after its length was written by a clock that was ahead: it is nobody's."""
+
+
+class LostLease(HushcallError):
+    """Another worker has taken over: whoever was held up in the middle of something leaves it to that one."""
 
 
 @dataclass
@@ -48,6 +54,7 @@ class Service:
     clock: Callable[[], float] = time.time
     worker: str = field(default_factory=lambda: f"{os.getpid()}-{secrets.token_hex(4)}")
     _pool: ProcessPoolExecutor | None = None
+    _leads: bool = False
 
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
@@ -88,25 +95,27 @@ class Service:
 
     def take_lease(self) -> bool:
         """Whether this worker's scheduler is the one at work. Two at work would be wasteful, not wrong."""
-        return self._lease(renew_only=False)
+        self._leads = self._lease(renew_only=False)
+        return self._leads
 
     def renew_lease(self) -> None:
-        """Keep it through a long step."""
-        self._lease(renew_only=True)
+        """Keep it through a long step; raises :class:`LostLease` where it was ours, and is another's by now."""
+        if not self._lease(renew_only=True) and self._leads:
+            raise LostLease("another worker has taken over")
 
     def give_up_lease(self) -> None:
         """Let another worker have it at once; nothing where it is another's already."""
-        table = schema.leases.c
+        table, self._leads = schema.leases.c, False
         with self.store.write("lease given up") as connection:
             mine = (table.name == "scheduler") & (table.holder == self.worker)
             connection.execute(sa.delete(schema.leases).where(mine))
 
     def _lease(self, *, renew_only: bool) -> bool:
-        table, now = schema.leases.c, time.time()
-        mine = table.holder == self.worker
+        table, now = schema.leases.c, self.store.now()
+        mine, latest = table.holder == self.worker, now + LEASE_SECONDS + SKEW_SECONDS
         with self.store.read() as connection:
             row = connection.execute(sa.select(schema.leases).where(table.name == "scheduler")).first()
-        if row is not None and row.holder == self.worker and row.until > now + LEASE_SECONDS / 2:
+        if row is not None and row.holder == self.worker and now + LEASE_SECONDS / 2 < row.until <= latest:
             return True  # still good for a while: no write
         if renew_only and row is None:
             return False  # moved by hand, without a scheduler
@@ -115,7 +124,10 @@ class Service:
             self.store.insert_new(connection, schema.leases, [first], key=("name",))
             taken = connection.execute(
                 sa.update(schema.leases)
-                .where(table.name == "scheduler", mine if renew_only else mine | (table.until < now))
+                .where(
+                    table.name == "scheduler",
+                    mine if renew_only else mine | (table.until < now) | (table.until > latest),
+                )
                 .values(holder=self.worker, until=now + LEASE_SECONDS)
             )
         return taken.rowcount == 1

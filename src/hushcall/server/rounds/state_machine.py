@@ -42,7 +42,7 @@ from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
 from hushcall.server.rounds import decoding, guard, windows
-from hushcall.server.rounds.timing import collecting_from, timing_of
+from hushcall.server.rounds.timing import brought_back, collecting_from, timing_of
 from hushcall.server.settings import Settings
 
 Seen = tuple[int, RoundState]
@@ -113,6 +113,7 @@ class Rounds:
             except Exception as error:  # an allowlist that cannot be read, a decoder that died: others go on
                 trouble = trouble or error
         newest = self.newest()
+        newest = newest and self._in_time(newest.id, now)
         over = newest is not None and newest.phase not in TAKES_UPLOADS
         as_seen = newest is not None and forced.get(newest.id) == newest.state
         if newest is None or (over and (now >= newest.next or (as_seen and not done))):
@@ -135,7 +136,7 @@ class Rounds:
     def _advance_one(self, round_id: int, now: int, forced: RoundState | None) -> list[str]:
         done: list[str] = []
         for _ in range(5):  # at most as many steps as there are states
-            row = self._row(round_id)
+            row = self._in_time(round_id, now)
             if not (row.deadline is None or now >= row.deadline or (row.state == forced and not done)):
                 break
             if row.state not in self._steps:
@@ -195,7 +196,7 @@ class Rounds:
             rejected = guard.refused_uploads(connection, round_id)
             reason = guard.objection(connection, row, self.settings.guard)
             state = {"state": HELD, "held_from": CLOSED, "reason": reason} if reason else {"state": CLOSED}
-            closes = row.closes if now is None else min(row.closes, now)  # by hand, a round may close early
+            closes = row.closes if now is None else min(row.closes, max(now, row.collects))  # by hand, early
             _set(connection, round_id, **state, rejected=rejected, closes=closes)
 
     def learn(self, round_id: int) -> None:
@@ -290,6 +291,18 @@ class Rounds:
     def _unfinished(self) -> list[int]:
         query = sa.select(schema.rounds.c.id).where(schema.rounds.c.state.not_in(sorted(RESTS)))
         return [row.id for row in self.store.rows(query.order_by(schema.rounds.c.id))]
+
+    def _in_time(self, round_id: int, now: int) -> RoundRow:
+        """A round with deadlines within its length: those that a clock which was ahead has left are brought back."""
+        row = self._row(round_id)
+        if brought_back(row, now) is None:
+            return row
+        with self.store.write("bring back") as connection:
+            row = self._existing(connection, round_id)
+            if times := brought_back(row, now):
+                _set(connection, round_id, **asdict(times))
+                self.note("deadlines brought back: the clock was ahead", round=round_id)
+        return self._row(round_id)
 
     def _row(self, round_id: int) -> RoundRow:
         with self.store.read() as connection:
