@@ -42,6 +42,12 @@ class ServerSettings(_Section):
     )
     port: int = Field(default=8750, ge=0, le=65535, description="0 takes a free one")
     workers: int = Field(default=1, ge=1, le=64, description="processes; more than one pays on PostgreSQL")
+    connections: int = Field(
+        default=2000,
+        ge=1,
+        le=1_000_000,
+        description="that a worker keeps at a time; beyond it the longest idle one goes",
+    )
     access_log: bool = Field(
         default=False, description="one log line a request: route and status, never an address or a token"
     )

@@ -278,17 +278,19 @@ def login(request: Request, form: Form) -> Response:
             answer.headers["retry-after"] = str(problem.retry_after)
         return answer
     answer = _flashed(request, target, "in")
-    secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, cookie, HOURS * 3600, path="/", secure=secure, httponly=True, samesite="strict")
+    answer.set_cookie(
+        COOKIE, cookie, HOURS * 3600, path="/", secure=_is_https(request), httponly=True, samesite="strict"
+    )
     return answer
 
 
 @router.post("/logout")
 def logout(request: Request, form: Form) -> Response:
-    """Forget the session on this browser."""
+    """End the session, wherever its cookie is."""
     session = visitor(request)
     if session is not None and (refusal := _forged(request, session, form)):
         return refusal
+    site_of(request).sessions.end(request.cookies.get(COOKIE, ""), service_of(request).now)
     answer = _flashed(request, "/", "out")
     answer.delete_cookie(COOKIE, path="/")
     return answer
@@ -333,9 +335,14 @@ def _refused(request: Request, session: Session | None, problem: Problem) -> Res
     return shown(request, session, "refused.html", problem.kind.status, problem=problem)
 
 
+def _is_https(request: Request) -> bool:
+    """Whether the browser speaks TLS, to us or to a proxy: who lies about it harms nobody's cookie but their own."""
+    said = request.headers.get("x-forwarded-proto", "") or request.headers.get("forwarded", "").lower()
+    return request.url.scheme == "https" or said == "https" or "proto=https" in said
+
+
 def _flashed(request: Request, path: str, flash: str, task: BackgroundTask | None = None) -> Response:
     """Go there, and say so."""
     answer = RedirectResponse(path, 303, background=task)
-    secure = request.url.scheme == "https"
-    answer.set_cookie(FLASH, flash, 60, path="/", secure=secure, httponly=True, samesite="strict")
+    answer.set_cookie(FLASH, flash, 60, path="/", secure=_is_https(request), httponly=True, samesite="strict")
     return answer
