@@ -81,12 +81,12 @@ def of_original(budget: float) -> list[Example]:
 
 
 def of_pem(budget: float) -> list[Example]:
-    """PEM."""
+    """PEM, with a hash small enough to enumerate."""
     return [Example(names.PEM, PrefixExtending(budget, size=values(budget)), budget)]
 
 
 def of_tree(budget: float) -> list[Example]:
-    """TreeHist."""
+    """TreeHist: one bit, so as it is."""
     return [Example(names.TREEHIST, TreeHistogram(budget), budget)]
 
 

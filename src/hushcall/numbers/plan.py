@@ -1,4 +1,4 @@
-"""A phone number as the protocol sees it: an area code, sent in clear, and a suffix, protected.
+"""A phone number as the protocol sees it: an area code, sent in clear (but in whole-number mode), and a suffix.
 
 >>> from hushcall.numbers import NANP
 >>> number = NANP.parse("(202) 555-0143")

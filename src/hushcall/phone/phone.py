@@ -106,7 +106,6 @@ class Phone:
         the error.
         """
         from hushcall.phone.reporting import witness
-        from hushcall.phone.screening import same_keys
         from hushcall.phone.screening.list_sync import ListClient  # tuf takes a while to import
 
         drop_stale_list(self.store)
@@ -119,8 +118,6 @@ class Phone:
             self.store.put(SYNC_TROUBLE, str(error))
             raise
         self.store.put(SYNC_TROUBLE, "")
-        if result.digests is not None:
-            same_keys.compare(self.store, self.transport.url, result.digests, result.round)
         witness.compare(self.store, self.transport.url, client.named_rounds(), int(self.clock()))
         return result
 
@@ -146,7 +143,7 @@ class Phone:
         if witness.signed_by_strangers(self.store, info.document):
             with suppress(HushcallError):  # without the newer root the visit says why it stops
                 self.sync()
-        blind_pass.remember(self.store, self.transport.url, info)
+        blind_pass.remember(self.store, info)
         blind_pass.drop_before(self.store, self.transport.url, info.round)
         direct = source is self.transport
         return Visit(self.store, self.transport, self.plan, self.coins, info, now, hurry, direct).proceed()

@@ -90,7 +90,7 @@ def cause_of(error: BaseException | None) -> str:
 
 
 def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """Write one line."""
+    """Write one line: an event's name and its fields; callers give no number, token or address."""
     info = (type(error), error, error.__traceback__) if error else None
     logging.getLogger(LOGGER).log(level, event, extra={_FIELDS: fields}, exc_info=info)
 

@@ -41,7 +41,7 @@ Samples = list[tuple[str, list[tuple[str, str]], float]]
 
 
 def observe_commit(size: int, seconds: float) -> None:
-    """One commit was made."""
+    """One commit was made: how long it took, and for how many requests."""
     BATCH.observe(size)
     COMMIT.observe(seconds)
 

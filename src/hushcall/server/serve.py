@@ -85,7 +85,7 @@ def bound(host: str, wanted: int) -> socket.socket:
 
 
 def port_of(listener: socket.socket) -> int:
-    """Where a socket listens."""
+    """Where a socket listens: port 0 was replaced by a free one."""
     return int(listener.getsockname()[1])
 
 

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -35,6 +36,9 @@ from hushcall.server.signing import keys, signer
 from hushcall.server.signing.keys import KeyRing
 from hushcall.server.signing.round_signer import RoundSigner
 
+if TYPE_CHECKING:
+    from hushcall.engines.dask_cluster import DaskEngine
+
 LEASE_SECONDS = 30.0
 SKEW_SECONDS = 5.0
 """A lease that ends later than this after its length was written by a clock that was ahead: it is nobody's."""
@@ -54,6 +58,7 @@ class Service:
     clock: Callable[[], float] = time.time
     worker: str = field(default_factory=lambda: f"{os.getpid()}-{secrets.token_hex(4)}")
     _pool: ProcessPoolExecutor | None = None
+    _cluster: DaskEngine | None = None
     _leads: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +85,8 @@ class Service:
 
     def pool(self) -> Executor | None:
         """The processes that decode; started when first needed, and anew if one of them died."""
+        if self.settings.round.dask:
+            return self._on_cluster(self.settings.round.dask)
         width = self.settings.round.decoders
         if width == 0:
             return None
@@ -92,6 +99,15 @@ class Service:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(width, mp_context=context, initializer=_follow_parent)
         return self._pool
+
+    def _on_cluster(self, address: str) -> Executor:
+        """Workers elsewhere: one that dies costs time, a scheduler that does not answer is asked again later."""
+        if self._cluster is None:
+            from hushcall.engines.dask_cluster import DaskEngine  # an extra of its own
+
+            self._cluster = DaskEngine(address)
+            log("decoding on a cluster", scheduler=address, dashboard=self._cluster.dashboard)
+        return self._cluster.executor()
 
     def take_lease(self) -> bool:
         """Whether this worker's scheduler is the one at work. Two at work would be wasteful, not wrong."""
@@ -136,6 +152,8 @@ class Service:
         """Let go of processes and connections."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        if self._cluster is not None:
+            self._cluster.close()
         self.store.close()
 
 

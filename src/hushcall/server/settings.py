@@ -87,6 +87,7 @@ class RoundSettings(_Section):
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
     scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
     decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
+    dask: str = Field(default="", description="address of a Dask scheduler that decodes, instead of processes here")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
 
     @field_validator("plan", mode="after")
@@ -111,7 +112,7 @@ class RoundSettings(_Section):
             raise ValueError(str(error)) from None
 
     def chosen_profile(self) -> Profile:
-        """The profile in force."""
+        """The profile in force, with what the settings change in it."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
         changes = {

@@ -17,7 +17,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from hushcall.protocol.states import HELD, PHASES, PUBLISHED
 from hushcall.server.access import sessions
 from hushcall.server.db.schema import buckets
-from hushcall.server.pages import charts, findings
+from hushcall.server.pages import charts, crowd, findings
 from hushcall.server.pages.health import Budget, Health, health, machine
 from hushcall.server.pages.listed import Lists
 from hushcall.server.pages.overview import BARS, DONE, Kept, Overview, overview
@@ -87,10 +87,15 @@ class Site:
 
     def budget(self) -> Budget:
         """The privacy budget in force: that of the newest round, or what the first one will have."""
-        newest = self.service.rounds.newest()
+        newest, settings = self.service.rounds.newest(), self.service.settings
+        relay = bool(settings.round.relay)
         if newest is None:
-            return Budget(self.service.settings.round.chosen_profile(), self.service.settings.list.window)
-        return Budget(newest.profile, newest.window)
+            return Budget(settings.round.chosen_profile(), settings.list.window, relay)
+        return Budget(newest.profile, newest.window, relay)
+
+    def crowds(self) -> list[crowd.Crowd]:
+        """What the crowds of the newest round add, for operators."""
+        return crowd.of_newest_round(self.service.store, self.budget())
 
     def public_values(self) -> dict[str, Any]:
         """What anybody may know: nothing in it is about any phone, nor how many there are."""
@@ -150,7 +155,12 @@ class Site:
             "country_code": plan.country_code,
             "area_codes": plan.area_codes,
         }
-        return {"settings_json": htmlsafe_json_dumps(settings), "list_url": "/v1/lists/current/blocklist.jsonl"}
+        return {
+            "settings_json": htmlsafe_json_dumps(settings),
+            "list_url": "/v1/lists/current/blocklist.jsonl",
+            "budget": budget,
+            "crowds": crowd.of_any_size(budget),
+        }
 
     def _bits(self, epsilon: float) -> int:
         """How many bits a report has in the largest bucket of the newest round, or would have."""

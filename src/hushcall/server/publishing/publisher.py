@@ -19,10 +19,9 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
-from hushcall.protocol import anonymity, blocklist, charter
+from hushcall.protocol import blocklist, charter
 from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
 from hushcall.protocol.states import DECODED, PUBLISHED
-from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
@@ -113,8 +112,6 @@ class Publisher:
                 return None
             data = made.to_bytes()
             targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
-            if told := round_keys.digests(connection):
-                targets[anonymity.TARGET] = anonymity.write_digests(told)
             targets[charter.ROUNDS_TARGET] = _rounds(connection, made.round)
         return _Draft(before, made, data, targets, found, known_off)
 
@@ -196,7 +193,7 @@ def _rounds(connection: Connection, newest: int) -> bytes:
 
 
 def newest_list(connection: Connection) -> Blocklist | None:
-    """The version in force."""
+    """The version in force, or None before the first."""
     table = schema.versions.c
     data = connection.execute(sa.select(table.data).order_by(table.version.desc()).limit(1)).scalar()
     return None if data is None else Blocklist.from_bytes(bytes(data))

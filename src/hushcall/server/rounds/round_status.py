@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def id(self) -> int:
-        """Which round it is."""
+        """Which round it is, by the id that phones know."""
         return self.row.id
 
     @property

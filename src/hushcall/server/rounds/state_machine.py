@@ -48,6 +48,9 @@ from hushcall.server.settings import Settings
 Seen = tuple[int, RoundState]
 """A round, and the state in which somebody saw it."""
 
+DASK_WIDTH = 64
+"""Parts in a cluster's hands at a time: each holds a bucket's tallies in memory on its way."""
+
 
 @dataclass
 class Rounds:
@@ -208,7 +211,8 @@ class Rounds:
         """
         keep = self.settings.round.keep_reports
         decoding.seal(self.store, round_id, keep, self.beat)
-        decoding.decode_round(self.store, round_id, self.pool(), max(2 * self.settings.round.decoders, 1), self.beat)
+        width = DASK_WIDTH if self.settings.round.dask else max(2 * self.settings.round.decoders, 1)
+        decoding.decode_round(self.store, round_id, self.pool(), width, self.beat)
         with self.store.write("closed to decoded") as connection:
             row = self.store.lock_round(connection, round_id)
             if row is None or row.state != CLOSED:
@@ -279,6 +283,7 @@ class Rounds:
                 if row.state == HELD:
                     for links in (schema.announcements, schema.refusals):
                         connection.execute(sa.delete(links).where(links.c.round == round_id))
+                    round_keys.forget(connection, round_id)
                     _set(connection, round_id, secret=b"")
             self.store.scrub()
 

@@ -84,7 +84,7 @@ def _status(request: Request, round_id: int) -> dict[str, Any]:
 
 @router.get("/rounds", openapi_extra=_SECURED, summary="The last rounds")
 def all_rounds(request: Request) -> dict[str, Any]:
-    """The newest thirty."""
+    """The newest thirty, newest first."""
     operator(request, "read")
     return {"rounds": newest_statuses(service_of(request).store, 30)}
 
@@ -143,7 +143,7 @@ def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
 
 @router.get("/appeals", openapi_extra=_SECURED, summary="The log of appeals")
 def appeal_log(request: Request) -> dict[str, Any]:
-    """Newest first."""
+    """Open and closed ones, newest first."""
     operator(request, "read")
     return {"appeals": [asdict(row) for row in appeals.appeals(service_of(request).store)]}
 

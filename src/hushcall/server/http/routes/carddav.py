@@ -100,7 +100,7 @@ def report(request: Request, limit: Limit, asked: Body) -> Response:
 
 @router.api_route(HOME + "{limit}/{name}", methods=["GET", "HEAD"])
 def card(request: Request, limit: Limit, name: Annotated[str, Path(max_length=100)]) -> Response:
-    """One contact."""
+    """One contact as a vCard, with its ETag: a number that left is a 404."""
     book = _book(request, limit)
     if name not in book.cards:
         raise Problem("not-found")

@@ -136,7 +136,7 @@ def owner(request: Request) -> Response:
 
 @router.get("/docs")
 def docs(request: Request) -> Response:
-    """The API in words."""
+    """The API in words, drawn from OpenAPI here: no script from elsewhere."""
     return public_page(request, "docs.html") or shown(
         request, visitor(request), "docs.html", **site_of(request).values["docs.html"]()
     )
@@ -151,7 +151,8 @@ def home(request: Request) -> Response:
     if session is None:
         return shown(request, None, "welcome.html", **site.welcome_values())
     values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=True).data.decode()}
-    return shown(request, session, "overview.html", decided=site.decided().data.decode(), **values)
+    decided = site.decided().data.decode()
+    return shown(request, session, "overview.html", decided=decided, crowds=site.crowds(), **values)
 
 
 @router.get("/live")
@@ -170,7 +171,7 @@ def live_decided(request: Request) -> Response:
 
 @router.get("/list")
 def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
-    """Search the published list."""
+    """Search the published list by digits, without a token."""
     newest = site_of(request).lists.newest()
     result = search(newest, q, page) if newest else None
     return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q, exports=WRITERS.values())
@@ -273,7 +274,7 @@ def _plan(request: Request) -> Plan:
 
 @router.get("/login")
 def login_page(request: Request, next: Text = "/") -> Response:  # noqa: A002
-    """The form."""
+    """The form; whoever is signed in already is sent on."""
     session = visitor(request)
     if session is not None:
         return RedirectResponse(safe_path(next), 303)
