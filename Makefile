@@ -71,14 +71,13 @@ prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
 
+PROGRAMS := kamailio kamailio-sqlite-modules nginx-light caddy prometheus vdirsyncer nodejs npm openssl sip-tester asterisk
 # What packages give is installed where this may install it; what is missing is named at the end, and skipped.
 interop: $(VENV)/.dev  ## other people's programs (Kamailio, nginx, Caddy, promtool, vdirsyncer, tuf-js) with our files, on loopback
-	@command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
-	  apt-get install -y -qq --no-install-recommends kamailio kamailio-sqlite-modules nginx-light caddy prometheus \
-	  vdirsyncer nodejs npm openssl asterisk >/dev/null 2>&1 || \
-	  for each in kamailio kamailio-sqlite-modules nginx-light caddy prometheus vdirsyncer nodejs npm openssl; do \
-	    command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
-	    apt-get install -y -qq --no-install-recommends $$each >/dev/null 2>&1 || true; done
+	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "Installing what Debian's packages give of $(PROGRAMS) ..."; \
+	  apt-get update -qq >/dev/null 2>&1; \
+	  for each in $(PROGRAMS); do apt-get install -y -qq --no-install-recommends $$each >/dev/null 2>&1 || true; done; fi
 	$(BIN)/python -m pytest interop -rs
 	$(BIN)/python tests/interop/peer.py
 	$(BIN)/python -m pytest tests/interop

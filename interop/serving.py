@@ -26,6 +26,7 @@ class Server:
 def a_server(folder: Path) -> Iterator[Server]:
     """A server that runs as long as the block."""
     clock = Clock()
-    service = open_service(settings_for(folder), os_entropy, clock)
+    settings = settings_for(folder, list={"block_days": 1})  # exports hold what blocks: here from its first day
+    service = open_service(settings, os_entropy, clock)
     with running(service, scheduler=False) as address:
         yield Server(address, Village(service, clock))

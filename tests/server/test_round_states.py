@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import shake_256
-from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -15,17 +14,17 @@ from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Clock, V
 
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.protocol.blocklist import Blocklist
-from hushcall.server import service as service_module
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.rows import existing_round
+from hushcall.server.db.store import Store
 from hushcall.server.intake.intake import Announce, Intake
 from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import round_status
 from hushcall.server.scheduler import Scheduler
-from hushcall.server.service import LEASE_SECONDS, Service
+from hushcall.server.service import LEASE_SECONDS, LostLease, Service
 
 CALLERS = [SPAM] * 6
 STATES = ("announcing", "collecting", "closed", "decoded")
@@ -380,7 +379,7 @@ def test_one_scheduler_at_a_time_has_the_lease(
     make_service: MakeService, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(service_module, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(Store, "now", lambda _: now[0])
     one, two = make_service(database), make_service(database)
     two.renew_lease()  # nobody has it: a step by hand takes none
     assert (one.take_lease(), two.take_lease(), one.take_lease()) == (True, False, True)
@@ -389,8 +388,12 @@ def test_one_scheduler_at_a_time_has_the_lease(
     now[0] += 2
     assert (two.take_lease(), one.take_lease()) == (False, True)
     now[0] += LEASE_SECONDS + 1
+    assert two.take_lease()
+    for _ in range(2):
+        with pytest.raises(LostLease):
+            one.renew_lease()
     assert (two.take_lease(), one.take_lease()) == (True, False)
-    one.renew_lease()
+    one.renew_lease()  # it knows by now, and a step by hand goes on
     assert (two.take_lease(), one.take_lease()) == (True, False)
 
 

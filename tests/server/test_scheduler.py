@@ -6,12 +6,15 @@ import logging
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, newest
 
 from hushcall.errors import InvalidParameter
+from hushcall.server.db import schema
+from hushcall.server.db.store import Store
 from hushcall.server.scheduler import Scheduler
-from hushcall.server.service import Service
+from hushcall.server.service import LEASE_SECONDS, LostLease, Service
 
 DAY = 86_400
 
@@ -87,3 +90,84 @@ def test_trouble_is_logged_when_it_begins_and_when_it_ends(
     said = [record.getMessage() for record in caplog.records]
     assert said[0] == "scheduler failed, will retry"
     assert sorted(said[1:]) == ["round opened", "scheduler works again"]
+
+
+def test_a_clock_that_was_ahead_for_a_moment_does_not_keep_a_round_open(village: Village) -> None:
+    service, clock = village.service, village.clock
+    village.to("announcing", [SPAM] * 8)
+    first = newest(service)
+    length = first.closes - first.collects
+    clock.now = first.collects + 10 * DAY
+    service.rounds.advance(service.now)
+    assert newest(service).closes > first.closes + 9 * DAY
+    clock.now = first.collects + 5
+    service.rounds.advance(service.now)
+    row = newest(service)
+    assert (row.state, row.closes - service.now) == ("collecting", length)
+    clock.now = row.closes
+    service.rounds.advance(service.now)
+    assert service.store.rows(sa.select(schema.rounds.c.state))[0].state == "published"
+    assert (newest(service).id, newest(service).deadline) == (2, service.now + first.collects - first.opens)
+
+
+def test_a_round_opened_by_a_clock_that_was_ahead_begins_anew(lite: Service, clock: Clock) -> None:
+    now = clock.now
+    clock.now += 10 * DAY
+    lite.rounds.open(lite.now)
+    clock.now = now
+    lite.rounds.advance(lite.now)
+    row = newest(lite)
+    assert (row.opens, row.state) == (now, "announcing")
+
+
+def test_small_steps_of_a_clock_and_rounds_cut_short_change_no_deadline(lite: Service, clock: Clock) -> None:
+    lite.rounds.open(lite.now)
+    before = newest(lite)
+    clock.now -= 100
+    lite.rounds.advance(lite.now)
+    assert newest(lite) == before
+    lite.rounds.advance(lite.now, force=True)
+    lite.rounds.advance(lite.now, force=True)
+    assert newest(lite).next == before.next
+
+
+def test_the_lease_goes_by_the_databases_clock(
+    make_service: MakeService, postgres: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.fresh()  # type: ignore[attr-defined]
+    ahead, right = make_service(url), make_service(url)
+    monkeypatch.setattr("hushcall.server.service.time.time", lambda: 4e9)
+    assert ahead.take_lease()
+    (until,) = right.store.rows(sa.select(schema.leases.c.until))[0]
+    assert 0 < until - right.store.now() <= LEASE_SECONDS
+    for service in (ahead, right):
+        service.close()
+    postgres.drop(url)  # type: ignore[attr-defined]
+
+
+def test_a_lease_that_a_clock_ahead_has_written_is_nobodys(
+    make_service: MakeService, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0 + 10 * DAY]
+    monkeypatch.setattr(Store, "now", lambda _: now[0])
+    dead, alive = make_service(database), make_service(database)
+    assert dead.take_lease()
+    now[0] = 1000.0
+    assert alive.take_lease(), "at once, and not in ten days"
+
+
+def test_a_leader_that_was_overtaken_stops_at_its_next_beat(
+    make_service: MakeService, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(Store, "now", lambda _: now[0])
+    slow, quick = make_service(), make_service()
+    Village(slow, clock).to("closed", [SPAM] * 8)
+    assert slow.take_lease()
+    now[0] += LEASE_SECONDS + 1  # it was held up
+    assert quick.take_lease()
+    with pytest.raises(LostLease):
+        slow.rounds.advance(slow.now)
+    assert newest(quick).state == "closed"
+    quick.rounds.advance(quick.now)
+    assert newest(quick).state == "published"

@@ -9,7 +9,7 @@ import typer
 from hushcall.cli import export, learn, privacy
 from hushcall.cli.lab import audit, bench, data, demo, experiment, invent, plan, prove, simulate
 from hushcall.cli.phone import commands
-from hushcall.cli.server import admin, archive, config, keys, plan_of, relay, rounds, serve
+from hushcall.cli.server import admin, archive, backup, config, keys, plan_of, relay, rounds, serve
 from hushcall.version import __version__
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(rounds.rounds, name="round")
 app.add_typer(admin.admin, name="admin")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(config.config, name="config")
+app.command("backup")(backup.backup)
 app.command("plan-of")(plan_of.plan_of)
 app.add_typer(archive.archive, name="archive")
 app.command("learn")(learn.learn)

@@ -24,6 +24,7 @@ from hushcall.errors import InvalidParameter
 from hushcall.server import metrics
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
+from hushcall.server.http.connection import KEEP_ALIVE_SECONDS, bounded
 from hushcall.server.logs import set_up
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
@@ -38,6 +39,8 @@ _OPTIONS: dict[str, Any] = {
     "server_header": False,
     "date_header": True,
     "timeout_graceful_shutdown": 10,
+    "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+    "proxy_headers": False,  # what a caller says about its own address is nothing to count by
 }
 START_SECONDS = 60
 """How long a busy machine may take to start the service in a thread; a quick one takes a twentieth of a second."""
@@ -91,7 +94,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     set_up()
     os.environ[_SETTINGS] = settings.model_dump_json()
     if settings.server.workers == 1:
-        server = uvicorn.Server(uvicorn.Config(_FACTORY, **_OPTIONS))
+        server = uvicorn.Server(uvicorn.Config(_FACTORY, http=bounded(settings.server.connections), **_OPTIONS))
         with suppress(KeyboardInterrupt):  # raised again by uvicorn once everything is closed
             server.run(sockets=[listener])
         if not server.started:
@@ -106,7 +109,8 @@ def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:
     os.environ[metrics.SHARED] = str(shared)
     listener.close()
     try:
-        uvicorn.run(_FACTORY, host=settings.server.host, port=port, workers=settings.server.workers, **_OPTIONS)
+        options = {**_OPTIONS, "http": bounded(settings.server.connections), "workers": settings.server.workers}
+        uvicorn.run(_FACTORY, host=settings.server.host, port=port, **options)
     finally:
         shutil.rmtree(shared, ignore_errors=True)
 
@@ -143,7 +147,9 @@ def running(service: Service, listener: socket.socket | None = None, *, schedule
     """The service in a thread of this process, for tests and the demo; its address. By default on a free port."""
     listener = listener or bound("127.0.0.1", 0)
     host, port = listener.getsockname()[:2]
-    config = uvicorn.Config(make_app(service, scheduler), log_config=None, access_log=False, server_header=False)
+    options = {key: value for key, value in _OPTIONS.items() if key not in ("factory", "timeout_graceful_shutdown")}
+    http = bounded(service.settings.server.connections)
+    config = uvicorn.Config(make_app(service, scheduler), http=http, **options)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="server", daemon=True)
     thread.start()

@@ -14,10 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from hushcall.errors import InvalidParameter
+from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.access import sessions
@@ -35,7 +36,16 @@ from hushcall.server.signing import keys, signer
 from hushcall.server.signing.keys import KeyRing
 from hushcall.server.signing.round_signer import RoundSigner
 
+if TYPE_CHECKING:
+    from hushcall.engines.dask_cluster import DaskEngine
+
 LEASE_SECONDS = 30.0
+SKEW_SECONDS = 5.0
+"""A lease that ends later than this after its length was written by a clock that was ahead: it is nobody's."""
+
+
+class LostLease(HushcallError):
+    """Another worker has taken over: whoever was held up in the middle of something leaves it to that one."""
 
 
 @dataclass
@@ -48,6 +58,8 @@ class Service:
     clock: Callable[[], float] = time.time
     worker: str = field(default_factory=lambda: f"{os.getpid()}-{secrets.token_hex(4)}")
     _pool: ProcessPoolExecutor | None = None
+    _cluster: DaskEngine | None = None
+    _leads: bool = False
 
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
@@ -73,6 +85,8 @@ class Service:
 
     def pool(self) -> Executor | None:
         """The processes that decode; started when first needed, and anew if one of them died."""
+        if self.settings.round.dask:
+            return self._on_cluster(self.settings.round.dask)
         width = self.settings.round.decoders
         if width == 0:
             return None
@@ -86,27 +100,38 @@ class Service:
             self._pool = ProcessPoolExecutor(width, mp_context=context, initializer=_follow_parent)
         return self._pool
 
+    def _on_cluster(self, address: str) -> Executor:
+        """Workers elsewhere: one that dies costs time, a scheduler that does not answer is asked again later."""
+        if self._cluster is None:
+            from hushcall.engines.dask_cluster import DaskEngine  # an extra of its own
+
+            self._cluster = DaskEngine(address)
+            log("decoding on a cluster", scheduler=address, dashboard=self._cluster.dashboard)
+        return self._cluster.executor()
+
     def take_lease(self) -> bool:
         """Whether this worker's scheduler is the one at work. Two at work would be wasteful, not wrong."""
-        return self._lease(renew_only=False)
+        self._leads = self._lease(renew_only=False)
+        return self._leads
 
     def renew_lease(self) -> None:
-        """Keep it through a long step."""
-        self._lease(renew_only=True)
+        """Keep it through a long step; raises :class:`LostLease` where it was ours, and is another's by now."""
+        if not self._lease(renew_only=True) and self._leads:
+            raise LostLease("another worker has taken over")
 
     def give_up_lease(self) -> None:
         """Let another worker have it at once; nothing where it is another's already."""
-        table = schema.leases.c
+        table, self._leads = schema.leases.c, False
         with self.store.write("lease given up") as connection:
             mine = (table.name == "scheduler") & (table.holder == self.worker)
             connection.execute(sa.delete(schema.leases).where(mine))
 
     def _lease(self, *, renew_only: bool) -> bool:
-        table, now = schema.leases.c, time.time()
-        mine = table.holder == self.worker
+        table, now = schema.leases.c, self.store.now()
+        mine, latest = table.holder == self.worker, now + LEASE_SECONDS + SKEW_SECONDS
         with self.store.read() as connection:
             row = connection.execute(sa.select(schema.leases).where(table.name == "scheduler")).first()
-        if row is not None and row.holder == self.worker and row.until > now + LEASE_SECONDS / 2:
+        if row is not None and row.holder == self.worker and now + LEASE_SECONDS / 2 < row.until <= latest:
             return True  # still good for a while: no write
         if renew_only and row is None:
             return False  # moved by hand, without a scheduler
@@ -115,7 +140,10 @@ class Service:
             self.store.insert_new(connection, schema.leases, [first], key=("name",))
             taken = connection.execute(
                 sa.update(schema.leases)
-                .where(table.name == "scheduler", mine if renew_only else mine | (table.until < now))
+                .where(
+                    table.name == "scheduler",
+                    mine if renew_only else mine | (table.until < now) | (table.until > latest),
+                )
                 .values(holder=self.worker, until=now + LEASE_SECONDS)
             )
         return taken.rowcount == 1
@@ -124,6 +152,8 @@ class Service:
         """Let go of processes and connections."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        if self._cluster is not None:
+            self._cluster.close()
         self.store.close()
 
 

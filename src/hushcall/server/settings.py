@@ -42,6 +42,12 @@ class ServerSettings(_Section):
     )
     port: int = Field(default=8750, ge=0, le=65535, description="0 takes a free one")
     workers: int = Field(default=1, ge=1, le=64, description="processes; more than one pays on PostgreSQL")
+    connections: int = Field(
+        default=2000,
+        ge=1,
+        le=1_000_000,
+        description="that a worker keeps at a time; beyond it the longest idle one goes",
+    )
     access_log: bool = Field(
         default=False, description="one log line a request: route and status, never an address or a token"
     )
@@ -81,6 +87,7 @@ class RoundSettings(_Section):
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
     scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
     decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
+    dask: str = Field(default="", description="address of a Dask scheduler that decodes, instead of processes here")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
 
     @field_validator("plan", mode="after")

@@ -9,8 +9,10 @@ from fastapi.testclient import TestClient
 from tests.server.conftest import Postgres
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
-from hushcall.server.db import migrations, schema
+from hushcall.server.db import schema
 from hushcall.server.http.app import make_app
+
+MIGRATIONS = Path(schema.__file__).parent / "migrations" / "versions"
 
 
 def test_long_logs_come_by_the_page(operator: TestClient, seeded: Seeded) -> None:
@@ -47,6 +49,6 @@ def test_pages_over_postgresql(tmp_path: Path, postgres: Postgres) -> None:
         assert client.get(path).status_code == 200, path
     system = client.get("/system").text
     assert "PostgreSQL 1" in system
-    newest = max(path.name[:4] for path in (Path(migrations.__file__).parent / "versions").glob("0*.py"))
+    newest = max(path.name[:4] for path in MIGRATIONS.glob("0*.py"))
     assert newest in system
     made.service.close()

@@ -260,6 +260,13 @@ proofs = Table(
     Column("at", BigInteger, nullable=False),
 )
 
+ended_sessions = Table(
+    "ended_sessions",  # of operators who logged out before their time
+    metadata,
+    Column("session", LargeBinary(32), primary_key=True),  # SHA-256 of the cookie
+    Column("until", BigInteger, nullable=False),  # when it would have ended by itself: then the row goes
+)
+
 leases = Table(
     "leases",  # which worker's scheduler is at work
     metadata,

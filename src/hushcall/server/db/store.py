@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,12 @@ class Store:
         """A transaction that only looks; on PostgreSQL no statement in it takes longer than ``patience``."""
         with self.engine.connect().execution_options(patience=patience) as connection:
             yield connection
+
+    def now(self) -> float:
+        """What time it is, for all who share this database: PostgreSQL's clock, or that of the one machine."""
+        if not self.postgres:
+            return time.time()
+        return float(self.rows(sa.text("SELECT extract(epoch FROM clock_timestamp())"))[0][0])
 
     def beat(self, worker: str, now: float, patience: float) -> None:
         """Write something: whoever can do that can take uploads."""

@@ -18,7 +18,9 @@ from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
 from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.readiness import Watch
+from hushcall.server.http.rendered import Rendered
 from hushcall.server.http.routes import admin, carddav, gateway, lists, pages, phoneblock, phones, probes
+from hushcall.server.http.share import Share
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
 from hushcall.server.problems import Problem
@@ -68,6 +70,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         license_info={"name": "Apache-2.0"},
     )
     app.state.service = service
+    app.state.rendered, app.state.last_upload = Rendered(), float("-inf")
     app.state.limiter = RateLimit(settings.intake.per_device)
     app.state.sealed = RateLimit(settings.intake.sealed)
     for routes in (phones, gateway, lists, phoneblock, carddav, admin, probes, pages):
@@ -77,6 +80,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
     describe(app)
+    app.add_middleware(Share)
     app.add_middleware(FastPath)
     app.add_middleware(Border, max_body=settings.intake.max_body, access_log=settings.server.access_log)
     return app

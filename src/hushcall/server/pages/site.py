@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from hushcall.server.service import Service
 LIVE_SECONDS = 2.0
 """How old a live part may be: as long as a viewer waits between two looks, so that fifty cost what one does."""
 SLOW_SECONDS = 30.0
+FOREVER = float("inf")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,12 @@ class Site:
         self.machine = Kept(lambda: machine(service), SLOW_SECONDS)
         self._public = Kept(lambda: self._part("parts/live_public.html", self.public_values()), LIVE_SECONDS)
         self._live = Kept(lambda: self._part("parts/live.html", self.live_values()), LIVE_SECONDS)
+        self.pages: dict[str, Kept[Part]] = {
+            "docs.html": Kept(lambda: self._anonymous("docs.html"), FOREVER),
+            "owner.html": Kept(lambda: self._part("owner.html", self.owner_values()), LIVE_SECONDS),
+            "welcome.html": Kept(lambda: self._anonymous("welcome.html"), LIVE_SECONDS),
+        }
+        self.values: dict[str, Callable[[], dict[str, Any]]] = {"welcome.html": self.welcome_values}
         self._decided = Kept(lambda: self._part("parts/decided.html", self.decided_values()), LIVE_SECONDS)
 
     def forget(self) -> None:
@@ -63,6 +70,16 @@ class Site:
     def decided(self) -> Part:
         """What changes once a round: buckets and what was found."""
         return self._decided.get()
+
+    def _anonymous(self, template: str) -> Part:
+        """A whole page as anybody sees it who is nobody in particular."""
+        path = {"welcome.html": "/"}.get(template, f"/{template.removesuffix('.html')}")
+        common = {"session": None, "flash": "", "path": path, "now": self.service.now}
+        return self._part(template, {**common, **self.values[template]()})
+
+    def welcome_values(self) -> dict[str, Any]:
+        """What the first page shows to everybody."""
+        return {"budget": self.budget(), "live": self.live(operator=False).data.decode()}
 
     def _part(self, template: str, values: Mapping[str, Any]) -> Part:
         data = render(template, **values)

@@ -42,11 +42,14 @@ from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
 from hushcall.server.rounds import decoding, guard, windows
-from hushcall.server.rounds.timing import collecting_from, timing_of
+from hushcall.server.rounds.timing import brought_back, collecting_from, timing_of
 from hushcall.server.settings import Settings
 
 Seen = tuple[int, RoundState]
 """A round, and the state in which somebody saw it."""
+
+DASK_WIDTH = 64
+"""Parts in a cluster's hands at a time: each holds a bucket's tallies in memory on its way."""
 
 
 @dataclass
@@ -113,6 +116,7 @@ class Rounds:
             except Exception as error:  # an allowlist that cannot be read, a decoder that died: others go on
                 trouble = trouble or error
         newest = self.newest()
+        newest = newest and self._in_time(newest.id, now)
         over = newest is not None and newest.phase not in TAKES_UPLOADS
         as_seen = newest is not None and forced.get(newest.id) == newest.state
         if newest is None or (over and (now >= newest.next or (as_seen and not done))):
@@ -135,7 +139,7 @@ class Rounds:
     def _advance_one(self, round_id: int, now: int, forced: RoundState | None) -> list[str]:
         done: list[str] = []
         for _ in range(5):  # at most as many steps as there are states
-            row = self._row(round_id)
+            row = self._in_time(round_id, now)
             if not (row.deadline is None or now >= row.deadline or (row.state == forced and not done)):
                 break
             if row.state not in self._steps:
@@ -195,7 +199,7 @@ class Rounds:
             rejected = guard.refused_uploads(connection, round_id)
             reason = guard.objection(connection, row, self.settings.guard)
             state = {"state": HELD, "held_from": CLOSED, "reason": reason} if reason else {"state": CLOSED}
-            closes = row.closes if now is None else min(row.closes, now)  # by hand, a round may close early
+            closes = row.closes if now is None else min(row.closes, max(now, row.collects))  # by hand, early
             _set(connection, round_id, **state, rejected=rejected, closes=closes)
 
     def learn(self, round_id: int) -> None:
@@ -207,7 +211,8 @@ class Rounds:
         """
         keep = self.settings.round.keep_reports
         decoding.seal(self.store, round_id, keep, self.beat)
-        decoding.decode_round(self.store, round_id, self.pool(), max(2 * self.settings.round.decoders, 1), self.beat)
+        width = DASK_WIDTH if self.settings.round.dask else max(2 * self.settings.round.decoders, 1)
+        decoding.decode_round(self.store, round_id, self.pool(), width, self.beat)
         with self.store.write("closed to decoded") as connection:
             row = self.store.lock_round(connection, round_id)
             if row is None or row.state != CLOSED:
@@ -291,6 +296,18 @@ class Rounds:
     def _unfinished(self) -> list[int]:
         query = sa.select(schema.rounds.c.id).where(schema.rounds.c.state.not_in(sorted(RESTS)))
         return [row.id for row in self.store.rows(query.order_by(schema.rounds.c.id))]
+
+    def _in_time(self, round_id: int, now: int) -> RoundRow:
+        """A round with deadlines within its length: those that a clock which was ahead has left are brought back."""
+        row = self._row(round_id)
+        if brought_back(row, now) is None:
+            return row
+        with self.store.write("bring back") as connection:
+            row = self._existing(connection, round_id)
+            if times := brought_back(row, now):
+                _set(connection, round_id, **asdict(times))
+                self.note("deadlines brought back: the clock was ahead", round=round_id)
+        return self._row(round_id)
 
     def _row(self, round_id: int) -> RoundRow:
         with self.store.read() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hushcall.protocol.states import ANNOUNCING, COLLECTING, PUBLISHED
 from hushcall.server.db.rows import RoundRow
 from hushcall.server.settings import RoundSettings
 
@@ -32,7 +33,25 @@ def collecting_from(row: RoundRow, now: int) -> Timing:
     """The moments of a round that starts to collect now: phones get their full time, even if the server overslept."""
     late = max(now - row.collects, 0)
     closes = row.closes + late
-    return Timing(row.opens, min(row.collects, now) + late, closes, max(row.next, closes))
+    collects = max(min(row.collects, now) + late, row.opens)  # a clock may have been set back since
+    return Timing(row.opens, collects, closes, max(row.next, closes))
+
+
+def brought_back(row: RoundRow, now: int) -> Timing | None:
+    """The moments of a round whose phase would last for more than twice its length from now; None where it does not.
+
+    A clock that was ahead for a while and moved a round meanwhile leaves deadlines that may be days away. The phase
+    then begins again now: it lasts as long as it should have, and everything after it moves along.
+    """
+    length = {
+        ANNOUNCING: row.collects - row.opens,
+        COLLECTING: row.closes - row.collects,
+        PUBLISHED: row.next - row.opens,
+    }.get(row.state)
+    if length is None or row.deadline is None or row.deadline - now <= 2 * max(length, 1):
+        return None
+    shift = row.deadline - now - length
+    return Timing(row.opens - shift, row.collects - shift, row.closes - shift, row.next - shift)
 
 
 def slot(due: int, now: int, period: int, announce: float) -> tuple[int, int]:
