@@ -209,14 +209,14 @@ class TestTolerance:
     def test_small_buckets_are_gated_out_by_the_same_rule(self, name: str) -> None:
         from hushcall.learn.planning import smallest_bucket
 
-        trusting = replace(PROFILES[name], tolerance=0)
+        trusting = replace(PROFILES[name].daily, tolerance=0)
         before, after = smallest_bucket(trusting), smallest_bucket(replace(trusting, tolerance=20))
         assert before is not None
         assert after is not None
         assert after >= before + 20
 
     def test_honest_phones_are_seldom_implausible(self) -> None:
-        """At most three in a thousand of the numbers that *all* phones hold, from the law itself; half of them: never."""
+        """At most 0.003 of the numbers that *all* phones hold, from the law itself; half of them: never."""
         for n in (10, 100, 1000):
             law = Support(n, 0.63, 1 / 32)
             first = next(count for count in range(n + 2) if law.implausible(count))
@@ -260,7 +260,7 @@ class TestNull:
 def test_a_bucket_too_small_for_a_day_runs_for_a_week() -> None:
     from hushcall.learn.planning import smallest_bucket
 
-    daily, weekly = smallest_bucket(DEFAULT, 469), smallest_bucket(replace(DEFAULT, windows=WINDOWS), 469)
+    daily, weekly = smallest_bucket(DEFAULT.daily, 469), smallest_bucket(DEFAULT, 469)
     assert daily is not None
     assert weekly is not None
     assert weekly < daily / 3

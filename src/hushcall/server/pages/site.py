@@ -72,7 +72,7 @@ class Site:
         """The privacy budget in force: that of the newest round, or what the first one will have."""
         newest = self.service.rounds.newest()
         if newest is None:
-            return Budget(self.service.settings.round.chosen_profile(), self.service.settings.list.window)
+            return Budget(self.service.settings.profile, self.service.settings.list.window)
         return Budget(newest.profile, newest.window)
 
     def public_values(self) -> dict[str, Any]:
