@@ -302,7 +302,7 @@ def settings_for(folder: Path, region: str = "NANP") -> Any:
         database="",  # whatever the environment says: no real one
         round={"scheduler": False, "plan": plan_named(region).name},  # type: ignore[arg-type]
         list={"window": WINDOW},  # type: ignore[arg-type]
-        intake={"per_device": 1000, "linger_ms": 0},  # type: ignore[arg-type]
+        intake={"per_device": 1000},  # type: ignore[arg-type]
     )
 
 
