@@ -92,6 +92,20 @@ def test_the_plan_of_the_readme_is_what_the_command_prints() -> None:
         assert line.rstrip() in README, line
 
 
+def test_the_inverse_plans_of_the_docs_are_what_the_command_prints() -> None:
+    shown = re.findall(r"\$ hushcall (plan --find .*)\n((?:[^$`].*\n)+)", COMMANDS)
+    assert len(shown) == 3
+    for arguments, said in shown:
+        done = subprocess.run(
+            [*HUSHCALL, *arguments.split()],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"COLUMNS": "80", "PATH": ""},
+        )
+        assert done.stdout.split() == said.split()
+
+
 def test_the_changelog_has_something_to_say() -> None:
     assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 

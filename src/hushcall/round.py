@@ -74,7 +74,7 @@ def run_round(
     for area, size in sizes.items():
         learners[area] = open_bucket(profile, plan, size, bucket_seed(round_seed, area), buckets=len(sizes))
 
-    # Collect: each phone whose bucket runs privatises its number and spends its ε; the others send nothing.
+    # Collect: each phone whose bucket runs privatises its number and spends its ε; the others spend nothing.
     reports: dict[int, list[Reported]] = {area: [] for area in sizes}
     spent = [0.0] * len(numbers)
     for phone, (number, area) in enumerate(zip(numbers, buckets, strict=True)):

@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.phone.fake_server import START, FakeService, over_http
+
+from hushcall.anonymity.ohttp import KeyConfig
+from hushcall.protocol.anonymity import AnonymityTerms
+from hushcall.server.anonymity.round_keys import TokenSecret
 
 HUSHCALL = "from hushcall.cli import main; main()"
 WITHOUT = "import sys\nfor name in ('numpy', 'scipy', 'numba'):\n    sys.modules[name] = None\n"
@@ -41,6 +46,21 @@ def test_json_has_every_figure() -> None:
     assert [row["crowd"] for row in found["crowds"]] == [10**k for k in range(3, 8)]
     assert found["least_crowd"]["1.0"] < 40_000
     assert all(row["words"] for row in found["against"])
+
+
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_a_server_says_how_it_runs_its_rounds(anonymous: bool) -> None:
+    service = FakeService(lambda: START, epsilon=6.0, mechanism="whole-number")
+    if anonymous:
+        terms = AnonymityTerms(TokenSecret.generate().key, KeyConfig(1, bytes(range(32))), "https://relay.example/")
+        service.changes = {"anonymous": terms.to_plain(), "crowd": 1_000_000}
+    with over_http(service) as url:
+        found: dict[str, Any] = json.loads(run("--server", url, "--json").stdout)
+    deployment = found["deployment"]
+    assert (deployment["epsilon"], deployment["bucketed"], deployment["horizon"]) == (6.0, False, 30)
+    assert (deployment["anonymous"], deployment["relay"]) == (anonymous, anonymous)
+    assert deployment["crowd"] == (1_000_000 if anonymous else 10_000)
+    assert [round(row["report"], 2) for row in found["against"]][1] == (0.15 if anonymous else 6.0)
 
 
 @pytest.mark.parametrize(

@@ -139,3 +139,17 @@ def test_fakes_within_the_tolerance_never_list_their_victim() -> None:
     assert all(row["listed_at_tolerance"] == 0 for row in document["rows"])
     assert all(row["fakes_needed_sized"] > poisoning.TOLERANCE for row in document["rows"])
     assert all(row["influence"] < 3 for row in document["rows"])
+
+
+def test_tables_stand_under_the_command_that_makes_them_again(tmp_path: Path) -> None:
+    document = poisoning.document(quick=True) | {"name": "poisoning"}
+    document["run"] = {"data": "x/c.csv.gz", "days": 1, "phones": 1, "repetitions": 3, "seed": 1, "cap": 3}
+    options = study.Options("x/c.csv.gz", repetitions=3, cap=3)
+    page = study.write_tables([document], "poisoning", options, tmp_path).read_text(encoding="utf-8")
+    assert page.startswith("# Real complaints: poisoning, repeat filers capped\n")
+    assert "`hushcall experiment poisoning --data c.csv.gz --cap 3 --repetitions 3`" in page
+    assert (
+        study.write_tables([document], "all", study.Options(quick=True), tmp_path)
+        .read_text("utf-8")
+        .startswith("# Results\n\nMade by `hushcall experiment all --quick`")
+    )

@@ -222,10 +222,10 @@ class TestTolerance:
             first = next(count for count in range(n + 2) if law.implausible(count))
             assert law.tail(first, n) <= 0.003 < law.tail(first - 1, n)
             assert law.tail(first, n // 2) < 1e-3
-            halves = PooledSupport.of([Support(n, 0.63, 1 / 32), Support(n, 0.55, 1 / 64)])
-            least = next(count for count in range(2 * n + 2) if halves.implausible(count))
-            both = [Support(n, 0.63, 1 / 32), Support(n, 0.55, 1 / 64)]
-            exact = np.convolve(*(stats.binom.pmf(range(n + 1), n, one.p) for one in both))
+            both = PooledSupport.of([Support(n, 0.63, 1 / 32), Support(n, 0.55, 1 / 64)])
+            least = next(count for count in range(2 * n + 2) if both.implausible(count))
+            one, other = (np.asarray(stats.binom.pmf(np.arange(n + 1), n, part.p)) for part in both.parts)
+            exact = np.convolve(one, other)
             assert exact[least:].sum() <= 0.003 < exact[least - 1 :].sum()
 
 

@@ -39,7 +39,9 @@ def test_outcomes_that_do_not_lie_in_intervals_are_refused() -> None:
         steps(lambda word: bytes([word & 1]), set())
 
 
-@pytest.mark.parametrize("budget", [0.5, 4.4, 12.0])
+@pytest.mark.parametrize(
+    "budget", [pytest.param(0.5, marks=pytest.mark.slow), 4.4, pytest.param(12.0, marks=pytest.mark.slow)]
+)
 def test_every_claim_holds_and_is_tight(budget: float) -> None:
     rows = list(subjects.findings((budget,)))
     assert len(rows) == subjects.rows_per_budget()

@@ -453,5 +453,5 @@ def a_queue_that_is_full(stage: Stage) -> httpx.Response:
         assert first.result().status_code == 201
         assert [future.result().status_code for future in waiting] == [201]
     (refused,) = (future.result() for future in done)
-    assert refused.headers["retry-after"] == "2"
+    assert int(refused.headers["retry-after"]) in range(1, 5)
     return refused

@@ -47,6 +47,12 @@ def test_behind_a_proxy_three_thousand_strangers_get_nothing(lite: Service) -> N
     assert lite.store.rows(sa.select(schema.limits.c.count))[0].count == 1  # they did not use up anybody's minute
 
 
+@pytest.mark.parametrize("name", ["x-forwarded-proto", "x-forwarded-host", "forwarded", "x-real-ip", "via"])
+def test_a_proxy_that_hides_its_callers_is_noticed_all_the_same(lite: Service, name: str) -> None:
+    with serving(lite) as client:
+        assert client.post("/v1/devices", headers={name: "https"}).status_code == 403
+
+
 def test_on_loopback_anybody_may_enrol_unless_told_otherwise(lite: Service, make_service: MakeService) -> None:
     with serving(lite) as client:
         assert client.post("/v1/devices").status_code == 201

@@ -43,7 +43,7 @@ def play() -> Iterator[Play]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "every"])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "every"])
 def test_killed_at_a_boundary_it_resumes_to_the_same_end(
     play: Play, kind: str, step: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

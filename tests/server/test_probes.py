@@ -16,9 +16,16 @@ from hushcall import __version__
 from hushcall.protocol.problems import URN
 from hushcall.server import metrics
 from hushcall.server.db import schema
+from hushcall.server.http import readiness
 from hushcall.server.service import Service
 
 DAY = 86_400
+
+
+@pytest.fixture(autouse=True)
+def looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe is answered from what was found a second ago; here the world changes faster."""
+    monkeypatch.setattr(readiness, "KEEP_SECONDS", 0.0)
 
 
 def samples(client: httpx.Client, token: str) -> dict[str, float]:
@@ -43,9 +50,11 @@ def test_a_server_that_answers_is_alive(client: httpx.Client) -> None:
 def test_a_server_is_ready_until_its_database_is_gone(
     service: Service, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    token = operator_token(service, "read")
     with serving(service) as client:
         answer = client.get("/readyz")
-        assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": {}})
+        assert (answer.status_code, answer.json()) == (200, {"status": "ready", "missing": {}, "late": {}})
+        assert samples(client, token)["hushcall_database_up"] == 1
         if service.store.postgres:
             server: Postgres = request.getfixturevalue("postgres")
             server.drop(service.settings.url)
@@ -54,7 +63,12 @@ def test_a_server_is_ready_until_its_database_is_gone(
             shutil.rmtree(tmp_path / "data")
         answer = client.get("/readyz")
         assert answer.status_code == 503
-        assert answer.json() == {"status": "not ready", "missing": {"database": "does not answer"}}
+        assert answer.json()["status"] == "not ready"
+        said = "database does not answer" if service.store.postgres else "database cannot be opened"
+        assert answer.json()["missing"]["database"] == said
+        assert samples(client, token)["hushcall_database_up"] == 0, "who was let in before is told what is in memory"
+        stranger = client.get("/metrics", headers=bearer("hca_" + "5e" * 32))
+        assert (stranger.status_code, stranger.headers["retry-after"]) == (503, "10")
         assert client.get("/healthz").status_code == 200
         answer = client.get("/v1/rounds/current")
         assert (answer.status_code, answer.json()["type"]) == (500, URN + "internal")

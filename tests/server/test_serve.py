@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -294,3 +295,25 @@ def a_round_with_mishaps(client: httpx.Client, operator: dict[str, str], databas
         raw.sendall(f"NONSENSE {SPAM}\r\nAuthorization: {phones[0].token}\r\n\r\n".encode())
         raw.recv(1000)
     return secrets
+
+
+@pytest.mark.slow
+def test_workers_survive_their_metrics_folder_and_end_with_their_supervisor(tmp_path: Path) -> None:
+    with served(tmp_path, HUSHCALL_SERVER__WORKERS="2") as server:
+        server.wait_until_alive()
+        address, token = server.address(), server.token()
+        folders = list((tmp_path / "data").glob("metrics-*"))
+        assert len(folders) == 1
+        shutil.rmtree(folders[0])
+        for place in range(20):  # a connection each: both workers are met
+            assert httpx.get(f"{address}/never/met/{place}", timeout=60).status_code == 404
+            assert httpx.get(f"{address}/metrics", headers=bearer(token), timeout=60).status_code == 200
+        server.popen.kill()
+        server.popen.wait(60)
+        host, port = "127.0.0.1", int(address.rpartition(":")[2])
+        for _ in range(300):
+            with socket.socket() as found:
+                if found.connect_ex((host, port)) != 0:
+                    return
+            time.sleep(0.1)
+    raise AssertionError("nobody is left on the port")

@@ -17,9 +17,12 @@ from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import witness
 from hushcall.protocol import charter
 from hushcall.protocol.states import PUBLISHED
+from hushcall.server.db.store import PublishedFiles
+from hushcall.server.publishing.publisher import _rounds
 from hushcall.server.rounds import round_status
 from hushcall.server.service import Service, open_service
 from hushcall.server.signing import ceremony
+from hushcall.server.signing.tuf_files import newest_root_path
 
 
 @pytest.fixture
@@ -116,38 +119,75 @@ def SIGNED(service: Service, document: dict[str, Any]) -> dict[str, Any]:  # noq
     return type(service.round_signer).signed(service.round_signer, document)
 
 
-@pytest.mark.parametrize("rounds", [8, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.night])])
-def test_what_is_shown_and_what_is_named_agree_through_restarts_and_holds(tmp_path: Path, rounds: int) -> None:
-    """What a phone would keep in every phase, compared with what the list names: never another digest."""
-    clock, store = Clock(), Store.in_memory()
-    settings = settings_for(tmp_path)
+@pytest.mark.parametrize("rounds", [12, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.night])])
+def test_an_honest_server_is_not_suspected_through_restarts_holds_rotations_and_discards(
+    tmp_path: Path, rounds: int
+) -> None:
+    """What a phone would keep and verify in every phase, compared with what the list names: never any trouble."""
+    clock, store = Clock(), Store.open(tmp_path / "phone")
+    settings = settings_for(tmp_path / "server")
     coins = shared_coins("shown")
     service = open_service(settings, coins, clock)
     for place in range(rounds):
         village = Village(service, clock)
+        if place % 7 == 3:
+            moment = datetime.fromtimestamp(service.now, UTC)
+            ceremony.rotate(service.store, settings.keys, "timestamp", moment, lambda _: b"")
+        trust_the_root(store, service)
         number = service.rounds.open(service.now)
-        witness.see(store, "s", shown(service), int(clock.now))
+        look(store, service)
         village.announce([SPAM] * (6 if place % 4 == 0 else 1))
         if place % 3 == 0:
             service.rounds.hold(number, "a look")
             service.rounds.release(number)
+        if place % 11 == 5:  # before its buckets were decided
+            drop(service, number)
         clock.now = newest(service).collects
         service.rounds.advance(service.now)
         if place % 5 == 0:  # a restart in the middle
             service.close()
             service = open_service(settings, coins, clock)
-        witness.see(store, "s", shown(service), int(clock.now))
+        look(store, service)
+        if place % 11 == 10:  # and after
+            drop(service, number)
         clock.now = newest(service).closes
         service.rounds.advance(service.now)
         clock.now = newest(service).next
         with service.store.read() as connection:
-            from hushcall.server.publishing.publisher import _rounds
-
             named = charter.read_rounds_file(_rounds(connection, number))
         assert set(named[number]) == {charter.OPENED, charter.DECIDED}
         assert witness.compare(store, "s", named, int(clock.now)) == ""
     service.close()
+    store.close()
 
 
-def shown(service: Service) -> dict[str, Any]:
-    return round_status.round_info(service.store, newest(service), service.now).to_plain()
+def drop(service: Service, number: int) -> None:
+    service.rounds.hold(number, "junk")
+    service.rounds.discard(number, "junk")
+
+
+def trust_the_root(store: Store, service: Service) -> None:
+    """As a sync leaves it."""
+    with service.store.read() as connection:
+        files = PublishedFiles(connection)
+        root = files[newest_root_path(files)]
+    (store.lists / "metadata").mkdir(parents=True, exist_ok=True)
+    (store.lists / "metadata" / "root.json").write_bytes(root)
+
+
+def look(store: Store, service: Service) -> None:
+    """What a phone does with a document before it acts on it."""
+    info = round_status.round_info(service.store, newest(service), service.now)
+    document = service.round_signer.signed(info.to_plain())
+    assert witness.verify(store, "s", document) == ""
+    witness.see(store, "s", document, service.now)
+
+
+def test_a_list_that_leaves_a_round_out_denies_it() -> None:
+    store = Store.in_memory()
+    document = {"round": 2, "plan": "p", "window": 7, "seed": "00", "buckets": None}
+    witness.see(store, "s", {**document, "profile": {"mechanism": "m", "epsilon": 4}}, 0)
+    named = {charter.OPENED: "0" * 64}
+    assert witness.compare(store, "s", {}, 0) == ""
+    assert witness.compare(store, "s", {1: named}, 0) == ""  # it does not speak of round 2 yet
+    assert "another round 2" in witness.compare(store, "s", {1: named, 3: named}, 0)

@@ -22,7 +22,7 @@ SYNC = (
 
 @pytest.fixture
 def town(make_service: MakeService, clock: Clock) -> Iterator[tuple[Village, httpx.Client]]:
-    service = make_service(list={"window": 2, "deltas": 1})
+    service = make_service(list={"window": 2, "deltas": 1, "block_days": 1})
     with serving(service) as client:
         yield Village(service, clock), client
 

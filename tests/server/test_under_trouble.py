@@ -157,6 +157,18 @@ def test_strangers_cannot_lock_an_operator_out(lite: Service, monkeypatch: pytes
         assert client.post("/login", data={"token": token}).status_code == 303
 
 
+def test_a_made_up_address_gives_nobody_more_attempts(lite: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
+    with serving(lite) as client:
+        answers = [
+            client.post(
+                "/login", data={"token": f"hca_{place:064x}"}, headers={"x-forwarded-for": f"192.0.2.{place}"}
+            ).status_code
+            for place in range(15)
+        ]
+        assert (answers[:10], answers[-1]) == ([401] * 10, 429)
+
+
 def test_huge_figures_in_forms_are_refused_and_not_computed(lite: Service) -> None:
     token = lite.devices.new_admin(frozenset(SCOPES), "me", lite.now)
     with serving(lite) as client:

@@ -1,13 +1,14 @@
 """Who has what the issuer and the intake have cannot say whose a report is; and nobody gets keys of their own unseen.
 
-An adversary has both databases, every request that both saw, and when. It matches devices with tokens by order, by
-time and by what tokens look like. Guessing gets one pair right on average, whatever the number of phones; the
-chance to get ten or more is 1.1·10⁻⁷ (Poisson with mean 1). Coins and moments are seeded; the server's keys, and with
-them what tokens look like, are the system's.
+An adversary has both databases, every request that both saw, when, and on which connection. It matches devices with
+tokens by order, by time, by connection and by what tokens look like. Guessing gets one pair right on average, whatever
+the number of phones; the chance to get ten or more is 1.1·10⁻⁷ (Poisson with mean 1). Coins and moments are seeded; the
+server's keys, and with them what tokens look like, are the system's.
 """
 
 from __future__ import annotations
 
+import base64
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +26,11 @@ from hushcall.anonymity import tokens
 from hushcall.anonymity.tokens import TokenKey, Wish
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.reporting import blind_pass, schedule
+from hushcall.phone.reporting import blind_pass, schedule, witness
 from hushcall.phone.reporting.ledger import Limits
+from hushcall.phone.reporting.nameless import NamelessTransport
 from hushcall.phone.reporting.schedule import Moments
-from hushcall.phone.reporting.transport import HttpTransport
+from hushcall.phone.reporting.transport import HttpTransport, Transport
 from hushcall.privacy.coins import ByteSource, read, seeded
 from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.protocol.round_document import RoundInfo
@@ -37,6 +39,7 @@ from hushcall.server.anonymity.issuer import Issuer
 from hushcall.server.anonymity.redeeming import Redeeming
 from hushcall.server.anonymity.round_keys import TokenSecret
 from hushcall.server.db import schema
+from hushcall.server.http.middleware import Border
 from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service
 
@@ -61,10 +64,21 @@ class Adversary:
     clock: Clock
     asked: list[tuple[float, bytes]] = field(default_factory=list)  # when, who
     redeemed: list[tuple[float, bytes]] = field(default_factory=list)  # when, which token
-    joined: list[bytes] = field(default_factory=list)  # who came first: a kept connection says whose it was
+    joined: list[bytes] = field(default_factory=list)  # in which order devices came to the server at first
+    lines: dict[object, bytes] = field(default_factory=dict)  # connection → which device spoke on it
+    overheard: dict[bytes, bytes] = field(default_factory=dict)  # token → whose connection it came by
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        issue, check = Issuer.issue, Redeeming.check
+        issue, check, request = Issuer.issue, Redeeming.check, Border.__call__
+
+        async def hearing(border: Border, scope: Any, receive: Any, send: Any) -> None:
+            who = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
+            if who.startswith("Bearer "):
+                self.lines[scope["client"]] = token_hash(who.removeprefix("Bearer "))
+            elif who and scope["client"] in self.lines:
+                token = base64.urlsafe_b64decode(who.partition('"')[2].rstrip('"'))
+                self.overheard[token] = self.lines[scope["client"]]
+            await request(border, scope, receive, send)
 
         def issuing(issuer: Issuer, device: bytes, round_id: int, request: bytes) -> bytes:
             self.asked.append((self.clock.now, device))
@@ -74,17 +88,19 @@ class Adversary:
             self.redeemed.append((self.clock.now, token))
             check(redeeming, connection, row, token)
 
+        patch.setattr(Border, "__call__", hearing)
         patch.setattr(Issuer, "issue", issuing)
         patch.setattr(Redeeming, "check", checking)
 
     def guesses(self) -> Iterator[dict[bytes, bytes]]:
-        """Matchings of tokens with devices: by order and by its reverse, by time, and by the look of nonces."""
+        """Matchings of tokens with devices: by order and its reverse, by the look of nonces, by time, by connection."""
         who, what = [who for _, who in self.asked], [token for _, token in self.redeemed]
         yield dict(zip(what, who, strict=True))
         yield dict(zip(what, reversed(who), strict=True))
         yield dict(zip(sorted(what), who, strict=True))
         yield dict(zip(sorted(what), self.joined, strict=True))
         yield self._by_delay()
+        yield self.overheard
 
     def _by_delay(self) -> dict[bytes, bytes]:
         """Whoever asked nearest to a fixed time before: the best of a few delays is taken by its spread."""
@@ -154,10 +170,17 @@ def soon(info: RoundInfo, middle: int, coins: ByteSource) -> tuple[int, Moments]
     return issue_at, Moments(middle + issue_at - info.opens, moments.report_at)
 
 
+def hasty(transport: HttpTransport, terms: AnonymityTerms, token: bytes = b"") -> Transport:
+    """A broken phone: no relay, and its own connection once more."""
+    made = NamelessTransport(transport.url, replace(terms, relay=""), token)
+    made.fetch = transport.fetch  # type: ignore[method-assign]
+    return made
+
+
 @pytest.mark.parametrize(
     ("module", "name", "broken"),
-    [(tokens, "wish", numbered), (schedule, "draw_nameless", soon)],
-    ids=["nonces", "moments"],
+    [(tokens, "wish", numbered), (schedule, "draw_nameless", soon), (HttpTransport, "without_name", hasty)],
+    ids=["nonces", "moments", "connection"],
 )
 def test_broken_phones_are_caught(
     street: Neighbourhood,
@@ -176,16 +199,19 @@ def test_broken_phones_are_caught(
 class Tagging(HttpTransport):
     """What one phone sees of a server that has special keys for it."""
 
-    special: AnonymityTerms
+    special: AnonymityTerms | None
 
     def current_round(self) -> RoundInfo:
-        return replace(super().current_round(), anonymity=self.special)
+        honest = super().current_round()
+        if self.special is None or (document := honest.document) is None:
+            return honest
+        return RoundInfo.from_plain({**document, "anonymous": self.special.to_plain()})
 
     def without_name(self, terms: AnonymityTerms, token: bytes = b"") -> Any:
         return self
 
 
-def tagged_phone(street: Neighbourhood, folder: Path, special: AnonymityTerms) -> Phone:
+def tagged_phone(street: Neighbourhood, folder: Path, special: AnonymityTerms | None) -> Phone:
     ((_, token),) = street.service.devices.enrol_many(1, street.service.now)
     transport = Tagging(street.url, token)
     transport.special = special
@@ -208,17 +234,17 @@ def test_keys_for_one_phone_are_noticed_at_its_next_sync(
     special = {
         "token key": AnonymityTerms(TokenSecret.generate().key, honest.gateway, honest.relay),
         "relay": AnonymityTerms(honest.token_key, honest.gateway, "http://127.0.0.1:9/special"),
-        "nothing": honest,
+        "nothing": None,
     }[what]
     phone = tagged_phone(street, tmp_path / "phone", special)
     phone.report()
     published(street.service, clock)
     phone.sync()
-    trouble = phone.store.get(blind_pass.TROUBLE)
-    assert bool(trouble) == (what != "nothing")
-    clock.now = START + 1000
-    street.service.rounds.advance(street.service.now)
-    assert (phone.report().action == "stopped") == (what != "nothing")
+    assert bool(witness.trouble(phone.store, street.url)) == (what != "nothing")
+    clock.now = START + 100_000  # the next day: one round a day
+    street.service.rounds.open(street.service.now)
+    outcome = phone.report()
+    assert (outcome.action == "stopped") == (what != "nothing"), outcome
     phone.close()
 
 

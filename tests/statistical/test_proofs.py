@@ -1,14 +1,23 @@
 """Short versions of ``hushcall prove``: the promised rates, with the real code, within wide limits.
 
-Each limit has a false-alarm rate below 10⁻³ at the promised rate; the full sizes are the command's.
+Coins are seeded, so a result is the same on every machine; drawn afresh, each limit would be missed less than once in
+10³ at the promised rate. One row of each kind runs in ``make test``, the others are long proofs.
 """
+
+from typing import Any
 
 import pytest
 
 from hushcall.lab.prove import statistics
+from hushcall.lab.prove.planted_rules import BUGS
 
 
-@pytest.mark.parametrize(("users", "epsilon"), [(300, 2.0), (300, 4.0), (1000, 3.0), (1000, 8.0)])
+def long(*values: Any) -> Any:
+    """A row that ``make test-all`` adds."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("users", "epsilon"), [(300, 4.0), long(300, 2.0), long(1000, 3.0), long(1000, 8.0)])
 def test_promised_counts_are_found(users: int, epsilon: float) -> None:
     proof = statistics.power(users, epsilon, 60)
     assert 0.75 <= proof.rate <= 1.0
@@ -36,25 +45,31 @@ def test_buckets_without_heavy_hitters_list_nothing_beyond_the_level() -> None:
 
 def test_weeks_without_a_spammer_list_nothing_beyond_the_level() -> None:
     """A few weeks at level 0.2, with seeded coins: fewer than half list anything."""
-    proof = statistics.null_weeks(8)
+    proof = statistics.null_weeks(15)
     assert proof.ok
     assert proof.rate < 0.5
 
 
+def test_a_level_that_is_not_split_between_windows_is_noticed() -> None:
+    with BUGS["the level is not split between windows"]():
+        assert not statistics.null_weeks(60).ok
+
+
 @pytest.mark.slow
-@pytest.mark.night
 @pytest.mark.parametrize("windows", [(1,), (1, 2), (1, 7), (1, 2, 4, 7)])
 def test_three_hundred_weeks_keep_the_level_for_every_split(windows: tuple[int, ...]) -> None:
-    assert statistics.null_weeks(300, windows).ok
+    proof = statistics.null_weeks(300, windows)
+    assert proof.ok
+    assert proof.rate <= statistics.WEEK_LEVEL
 
 
 @pytest.mark.parametrize(
     ("kind", "budget", "low", "high"),
     [
-        ("extended", 12.0, 0.92, 1.0),
+        long("extended", 12.0, 0.92, 1.0),
         ("extended", 8.8, 0.60, 0.85),
         ("basic", 12.0, 0.35, 0.65),
-        ("basic", 8.8, 0.12, 0.40),
+        long("basic", 8.8, 0.12, 0.40),
     ],
 )
 def test_hard_decoding_of_half_a_bucket(kind: str, budget: float, low: float, high: float) -> None:

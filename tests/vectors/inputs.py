@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from tests.vectors.operations import Vector, phone_of
@@ -317,6 +318,27 @@ def phone_steps() -> list[tuple[str, str, Vector]]:
         ("bad: ticket in capitals", "report_seed", {"seed": SEED, "ticket": "A" * 32}),
         ("bad: candidate that is no number", "choose", {"candidates": ["911"], "coins": words}),
         ("bad: coins run dry before the dummy", "choose", {"candidates": pool, "coins": words[:32]}),
+    ]
+
+
+def rounds() -> list[tuple[str, str, Vector]]:
+    profile = {"name": "balanced", "mechanism": "subspace", "epsilon": 4.0, "tau": 10}
+    opened = {"round": 12, "plan": NANP.name, "window": 7, "seed": SEED, "profile": profile, "buckets": None}
+    runs = {"runs": True, "report_bytes": 3, "parameters": {"mechanism": "subspace", "epsilon": 4.0, "bits": 5}}
+    decided = {**opened, "buckets": {"202": runs, "303": {"runs": False}}, "upload_bytes": 3}
+    moved = {**decided, "state": "collecting", "server_time": "2026-11-15T00:00:00Z", "later": [1, "é"]}
+    keys = {"token_key": "00ff", "gateway": "01", "relay": "https://relay.example"}
+    named = {"1": {"opened": SEED}, "2": {"opened": SEED, "decided": OTHER}}
+    file = json.dumps({"format": "hushcall-rounds/1", "rounds": named})
+    return [
+        ("opened: id, plan, window, seed, mechanism, epsilon", "round_parts", {"document": opened}),
+        ("decided: buckets and the size of uploads too", "round_parts", {"document": decided}),
+        ("decided by a server that names no size", "round_parts", {"document": {**decided, "upload_bytes": None}}),
+        ("times, state and what is unknown are in no part", "round_parts", {"document": moved}),
+        ("opened for phones without names: their keys too", "round_parts", {"document": {**opened, "anonymous": keys}}),
+        ("a file that names two rounds", "rounds_named", {"file": file}),
+        ("another format names nothing", "rounds_named", {"file": file.replace("rounds/1", "rounds/2")}),
+        ("what is no JSON names nothing", "rounds_named", {"file": file[:-1]}),
     ]
 
 

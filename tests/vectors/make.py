@@ -27,6 +27,7 @@ FILES: dict[str, Callable[[], list[tuple[str, str, operations.Vector]]]] = {
     "reports.json": inputs.reports,
     "bad_reports.json": inputs.bad_reports,
     "phone.json": inputs.phone_steps,
+    "rounds.json": inputs.rounds,
     "lists.json": inputs.lists,
 }
 

@@ -13,6 +13,7 @@ from hushcall.phone.calls.candidates import choose as choose_among
 from hushcall.phone.screening.lookup import LoadedList, Policy, check
 from hushcall.privacy.accounting import Accounting
 from hushcall.privacy.coins import keyed, read, seeded, uniform
+from hushcall.protocol import charter
 from hushcall.protocol.blocklist import apply_delta
 from hushcall.protocol.items import PLACED, SUFFIX
 from hushcall.protocol.round_document import RoundInfo
@@ -229,6 +230,15 @@ def answer(op: str, given: Vector) -> tuple[Vector | None, str | None]:
         return None, type(error).__name__
 
 
+def round_parts(document: Vector) -> Vector:
+    found = {name: charter.digest(part) for name, part in charter.parts(document).items()}
+    return {"to_sign": charter.to_sign(document).hex(), "digests": found}
+
+
+def rounds_named(file: str) -> Vector:
+    return {"rounds": {str(one): found for one, found in charter.read_rounds_file(file.encode()).items()}}
+
+
 OPERATIONS: dict[str, Callable[..., Vector]] = {
     "encode": encode,
     "decode": decode,
@@ -261,4 +271,6 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
     "choose": choose,
     "verdict": verdict,
     "apply_delta": delta_applied,
+    "round_parts": round_parts,
+    "rounds_named": rounds_named,
 }

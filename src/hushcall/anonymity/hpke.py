@@ -36,7 +36,7 @@ class Context:
         return nonce.to_bytes(N_N, "big")
 
     def seal(self, aad: bytes, plaintext: bytes) -> bytes:
-        """Context.Seal."""
+        """Context.Seal (RFC 9180, 5.2): the nonce counts up, so sealing twice is never the same."""
         return aead_seal(self.key, self._next_nonce(), aad, plaintext)
 
     def open(self, aad: bytes, ciphertext: bytes) -> bytes:
@@ -44,7 +44,7 @@ class Context:
         return aead_open(self.key, self._next_nonce(), aad, ciphertext)
 
     def export(self, exporter_context: bytes, length: int) -> bytes:
-        """Context.Export."""
+        """Context.Export (RFC 9180, 5.3): a secret that both ends can make, here the response's key."""
         return _labeled_expand(_SUITE, self.exporter_secret, b"sec", exporter_context, length)
 
 
@@ -55,7 +55,7 @@ def generate_key(coins: ByteSource) -> bytes:
 
 
 def public_key(secret: bytes) -> bytes:
-    """pk(sk)."""
+    """pk(sk) on X25519, 32 bytes."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
@@ -69,13 +69,13 @@ def setup_sender(public: bytes, info: bytes, ephemeral: bytes) -> tuple[bytes, C
 
 
 def setup_receiver(enc: bytes, secret: bytes, info: bytes) -> Context:
-    """SetupBaseR."""
+    """SetupBaseR (RFC 9180, 5.1.1): the sender's context again, from the secret key."""
     dh = _exchange(secret, enc)
     return _key_schedule(_extract_and_expand(dh, enc + public_key(secret)), info)
 
 
 def aead_seal(key: bytes, nonce: bytes, aad: bytes, plaintext: bytes) -> bytes:
-    """Seal of AES-128-GCM."""
+    """AES-128-GCM, the tag behind the ciphertext, as the RFC's Seal has it."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # takes a while to import
 
     return AESGCM(key).encrypt(nonce, plaintext, aad)

@@ -47,7 +47,7 @@ class TokenKey:
             raise InvalidToken("key", f"have {KEY_BITS} bits", self.public.n.bit_length())
 
     def to_bytes(self) -> bytes:
-        """SubjectPublicKeyInfo, DER."""
+        """SubjectPublicKeyInfo in DER with the RSASSA-PSS identifier, as RFC 9578 wants token keys."""
         return _KEY_HEAD + self.public.n.to_bytes(SIGNATURE_BYTES, "big") + _KEY_TAIL
 
     @classmethod

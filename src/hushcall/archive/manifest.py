@@ -73,7 +73,7 @@ class ArchivedRound:
 
     @property
     def reports(self) -> int:
-        """All of them."""
+        """Reports over all files, as the manifest counts them: verifying compares."""
         return sum(bucket.reports for bucket in self.buckets)
 
     @property
@@ -87,7 +87,7 @@ class ArchivedRound:
         return f"round={self.round}"
 
     def to_bytes(self) -> bytes:
-        """The manifest."""
+        """The manifest as JSON with sorted keys: the same round gives the same bytes."""
         return (json.dumps(asdict(self), indent=1, sort_keys=True) + "\n").encode()
 
     @classmethod
@@ -119,7 +119,7 @@ class Address:
 
     @property
     def system(self) -> Any:
-        """The file system."""
+        """The file system that fsspec finds for the address."""
         return fsspec.core.url_to_fs(self.url)[0]
 
     @property
@@ -132,7 +132,7 @@ class Address:
         return "/".join((self.root, *parts))
 
     def read(self, *parts: str) -> bytes:
-        """A whole small file."""
+        """A whole file in memory: for manifests, never for reports."""
         try:
             return bytes(self.system.cat_file(self.path(*parts)))
         except OSError as error:

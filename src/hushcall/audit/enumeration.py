@@ -222,7 +222,7 @@ def probe_items(mechanism: Mechanism) -> list[int]:
 
 
 def examine(mechanism: Mechanism, *, epsilon: float, paper: float | None = None, name: str = "") -> Finding:
-    """Audit a whole report."""
+    """The exact ε of a whole report, from the running code: each draw at its worst, over several public seeds."""
     probe, items = Probe(mechanism), probe_items(mechanism)
     label, claimed = name or mechanism.name, mechanism.cost
     try:

@@ -1,4 +1,4 @@
-"""The command line: one file per command. ``hushcall --help`` lists them."""
+"""The command line: one file per command or small group of them. ``hushcall --help`` lists them."""
 
 from __future__ import annotations
 

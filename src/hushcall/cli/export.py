@@ -44,6 +44,8 @@ def export(
 
       hushcall export --to asterisk --list blocklist.jsonl --out blacklist.txt
 
+      hushcall export --to plain --warned
+
       curl -s https://example.org/v1/lists/current/blocklist.jsonl | hushcall export --to plain --list -
     """
     from hushcall.formats.blocklists import WRITERS, shortened, writer_named

@@ -24,6 +24,7 @@ from hushcall.privacy.statement import (
 
 CROWDS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 TARGETS = (1.0, 0.1)
+USUAL_CROWD = 10_000
 
 
 def privacy(
@@ -31,11 +32,16 @@ def privacy(
     server: Annotated[str | None, typer.Option(help="Ask a server how it runs its rounds, instead.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget of one report. Default: the profile's.")] = None,
     crowd: Annotated[
-        int, typer.Option(min=1, help="Honest phones whose reports lie in one pile: an area code's, or all.")
-    ] = 10_000,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Honest phones whose reports lie in one pile: an area code's, or all. Default: what the server says, "
+            "else 10000.",
+        ),
+    ] = None,
     reports: Annotated[int, typer.Option(min=1, help="Reports of one phone in a month.")] = 30,
     horizon: Annotated[
-        int | None, typer.Option(min=1, help="Days in which a caller is in one report at most. Default: 7.")
+        int | None, typer.Option(min=1, help="Days in which a caller is in one report at most. Default: 30, a phone's.")
     ] = None,
     anonymous: Annotated[
         bool | None, typer.Option("--anonymous/--named", help="Blind tokens, or a device's name at each report.")
@@ -58,10 +64,10 @@ def privacy(
     if server is not None and profile is not None:
         raise InvalidParameter("profile", "not be given with a server, which has its own", profile)
     asked = _asked(server) if server else _planned(profile)
-    chosen = {"epsilon": epsilon, "horizon": horizon, "anonymous": anonymous, "relay": relay}
+    chosen = {"epsilon": epsilon, "crowd": crowd, "horizon": horizon, "anonymous": anonymous, "relay": relay}
     values = {**asked, **{name: value for name, value in chosen.items() if value is not None}}
     name = values.pop("name")
-    deployment = Deployment(**values, crowd=crowd, reports_a_month=reports)
+    deployment = Deployment(**{"crowd": USUAL_CROWD, **values}, reports_a_month=reports)
     if json:
         show.print_json(_plain(name, deployment))
         return
@@ -78,8 +84,12 @@ def _asked(server: str) -> dict[str, Any]:
     from hushcall.phone.reporting.transport import HttpTransport
 
     info = HttpTransport(server).current_round()
-    bucketed = sends_area_code(info.mechanism)
-    return {"name": server, "epsilon": info.epsilon, "bucketed": bucketed, "horizon": max(7, info.window)}
+    found = {"name": server, "epsilon": info.epsilon, "bucketed": sends_area_code(info.mechanism)}
+    if info.anonymity is not None:
+        found |= {"anonymous": True, "relay": bool(info.anonymity.relay)}
+    if info.crowd and not found["bucketed"]:  # where area codes are in the clear a pile is smaller than the crowd
+        found["crowd"] = info.crowd
+    return found
 
 
 def _plain(name: str, deployment: Deployment) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ArchiveEvidence:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """(round, bucket, part)."""
+        """(round, bucket, part): what findings are sorted and told apart by."""
         return self.round.round, self.bucket.bucket, self.part
 
     @cached_property
@@ -39,12 +39,12 @@ class ArchiveEvidence:
 
     @property
     def tau(self) -> float:
-        """The profile's."""
+        """The profile's τ: what fewer phones report is not listed."""
         return self.profile.tau
 
     @property
     def parts(self) -> int:
-        """The scheme's."""
+        """In how many parts the scheme decodes a bucket."""
         return self.profile.scheme.parts
 
     @cached_property

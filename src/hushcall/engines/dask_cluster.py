@@ -7,6 +7,7 @@ another, and decoding the same part again gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
 from importlib import import_module
 from itertools import islice
 from typing import Any, TypeVar
@@ -56,6 +57,11 @@ class DaskEngine:
             yield future.result()
             for job in islice(waiting, 1):
                 running.add(self._submit(work, job))
+
+    def executor(self) -> Executor:
+        """The cluster as one of Python's executors, for a server that has its own order of things."""
+        made: Executor = self.client.get_executor(pure=False, retries=RETRIES)
+        return made
 
     def _submit(self, work: Callable[[T], R], job: T) -> Any:
         return self.client.submit(_one_thread, work, job, pure=False, retries=RETRIES)

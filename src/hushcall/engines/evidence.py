@@ -22,7 +22,7 @@ class Evidence(Protocol):
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """(round, bucket, part)."""
+        """(round, bucket, part): what findings are sorted and told apart by."""
 
     @property
     def learner(self) -> Learner[Any]:
@@ -60,7 +60,7 @@ class Engine(Protocol):
     """One way to work through evidence. Results come in any order, each as soon as it is there."""
 
     def find(self, evidence: Iterable[Evidence]) -> Iterator[Findings]:
-        """Decode every part."""
+        """Decode every part; findings come in whatever order they are ready, each with its key."""
 
     def close(self) -> None:
         """Let go of processes and connections."""

@@ -89,5 +89,5 @@ class GpuEngine:
         return self._made[bits]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Let the card's arrays go."""
         self._made.clear()

@@ -61,7 +61,7 @@ class LocalEngine:
         return self._pool
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes and wait for them; what they had not begun is dropped."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -40,7 +40,7 @@ class Book:
 
     @property
     def href(self) -> str:
-        """Where it is."""
+        """Its path on the server, with the slash that clients compare."""
         return f"{HOME}{self.limit}/"
 
     @property
@@ -164,7 +164,7 @@ def missing(href: str) -> str:
 
 
 def multistatus(answers: Iterable[str], token: str = "") -> bytes:
-    """The whole document."""
+    """A 207 document (RFC 4918) of these answers, with a sync token where one is given."""
     sync = f"<d:sync-token>{escape(token)}</d:sync-token>" if token else ""
     return (
         f'<?xml version="1.0" encoding="utf-8"?>\n<d:multistatus{_SPACES}>{"".join(answers)}{sync}</d:multistatus>\n'

@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads of a block: each holds 2^values cells of a tile."""
         return 1 << (self.rows + self.columns - self.values)
 
     @property
@@ -56,7 +56,7 @@ class Shape:
 
     @property
     def levels(self) -> int:
-        """Of the transform."""
+        """Levels of the transform that one pass takes, those across lanes among them."""
         return self.rows + (LANE_BITS if self.lanes else 0)
 
 
@@ -88,7 +88,7 @@ class Spectrum:
         self.cells = self.cp.empty(1 << bits, self.cp.int32)
 
     def clear(self) -> None:
-        """All zero."""
+        """All zero again, in place: the memory is used for every bucket."""
         self.cells.data.memset_async(0, self.cells.nbytes)
 
     def spread(self, rows: Any, values: Any, first: int = 0) -> None:

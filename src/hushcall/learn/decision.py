@@ -174,7 +174,7 @@ class Law(Protocol):
         """The law of what is left once so many reports are taken away."""
 
     def threshold(self, level: float, hypotheses: float) -> int:
-        """The smallest significant count."""
+        """The smallest count that is significant at the level, by the exact tail."""
 
     def needed(self, tau: float) -> int:
         """The smallest count whose estimate can be above τ."""

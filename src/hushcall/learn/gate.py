@@ -1,7 +1,7 @@
 """The server, before anyone spends a budget: how many phones a bucket has comes in, whether it runs leaves.
 
-Where nothing could be found, nobody should spend anything: phones in buckets that do not pass send nothing. There are
-two rules, as there are two ways to find numbers.
+Where nothing could be found, nobody should spend anything: phones in buckets that do not pass spend nothing, and
+what they send is cover. There are two rules, as there are two ways to find numbers.
 """
 
 from __future__ import annotations

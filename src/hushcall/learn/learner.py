@@ -30,7 +30,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 def quiet(done: int, total: int) -> None:
-    """Nobody watches."""
+    """A listener for progress that shows nothing."""
 
 
 class Tally(Protocol):
@@ -41,7 +41,7 @@ class Tally(Protocol):
         """How many reports went in."""
 
     def merge(self, other: Self) -> Self:
-        """The tally of both."""
+        """The tally of both, whatever the order: merging is associative and commutative."""
 
     def to_bytes(self) -> bytes:
         """Equal tallies give equal bytes, whatever the order of their reports."""
@@ -55,7 +55,7 @@ class Learner(Protocol[T]):
 
     @property
     def mechanism(self) -> Mechanism:
-        """The phone's half."""
+        """The phone's half, whose odds the decision's law is made of."""
 
     @property
     def domain(self) -> range:
@@ -102,11 +102,11 @@ class InOnePart(Generic[T]):
 
     @property
     def spectrum(self) -> int | None:
-        """None."""
+        """None: there is no transform that an engine could share."""
         return None
 
     def tally(self, reports: Iterable[Reported]) -> T:
-        """Sum up reports."""
+        """Sum up reports: each mechanism's own."""
         raise NotImplementedError
 
     def tally_arrays(self, round_seed: bytes, reports: ReportArrays) -> T:
@@ -114,7 +114,7 @@ class InOnePart(Generic[T]):
         return self.tally(reports.reported(round_seed))
 
     def compact(self, tally: T, users: int) -> T:
-        """The tally itself."""
+        """The tally itself: it is as small as it gets."""
         return tally
 
     def find(self, tally: T, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
@@ -128,7 +128,7 @@ class InOnePart(Generic[T]):
         return self.find(tally, tau) if part == 0 else []
 
     def wrong(self, users: int, tau: float) -> float | None:
-        """Unknown."""
+        """How many listings are expected to be wrong: unknown, no law of it is at hand."""
         return None
 
 

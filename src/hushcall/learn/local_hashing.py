@@ -33,11 +33,11 @@ class HashTally:
 
     @property
     def count(self) -> int:
-        """N."""
+        """n, the reports in it."""
         return len(self.values)
 
     def merge(self, other: HashTally) -> HashTally:
-        """Both together."""
+        """The rows of both, one behind the other; made by other parameters, they are refused."""
         same_maker(self.made_by, other.made_by)
         return HashTally(
             self.made_by,
@@ -51,7 +51,7 @@ class HashTally:
         return {"seeds": self.seeds[order], "values": self.values[order]}
 
     def to_bytes(self) -> bytes:
-        """Versioned and checksummed."""
+        """Seeds and values, versioned and checksummed: a flipped byte is noticed."""
         return files.pack(self.made_by, self.arrays())
 
 
@@ -91,11 +91,11 @@ class LocalHashingLearner:
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     def tally(self, reports: Iterable[Reported]) -> HashTally:
-        """Collect the triples."""
+        """Collect the seed of every report's hash with its value; tickets never come here."""
         pairs = list(reports)
         bodies = matrix(self.mechanism, [report for _, report in pairs])
         values = read_values(bodies)
@@ -103,7 +103,7 @@ class LocalHashingLearner:
         return HashTally(self.made_by, seeds([public for public, _ in pairs]), values)
 
     def from_bytes(self, data: bytes) -> HashTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         arrays = files.unpack(self.made_by, data)
         return HashTally(self.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
 

@@ -40,7 +40,7 @@ class OriginalTally:
         return OriginalTally(self.made_by, self.sums + other.sums, self.rows + other.rows, self.count + other.count)
 
     def to_bytes(self) -> bytes:
-        """Versioned and checksummed."""
+        """Channel sums and rows, versioned and checksummed: a flipped byte is noticed."""
         count = np.array([self.count], dtype=np.int64)
         return files.pack(self.made_by, {"count": count, "rows": self.rows, "sums": self.sums})
 
@@ -56,7 +56,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     def tally(self, reports: Iterable[Reported]) -> OriginalTally:
@@ -75,7 +75,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
         return OriginalTally(self.made_by, channel_sums(symbols, chosen.code.length), by_row, len(plain))
 
     def from_bytes(self, data: bytes) -> OriginalTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         arrays = files.unpack(self.made_by, data)
         sums, rows = (arrays[name].astype(np.int32) for name in ("sums", "rows"))
         return OriginalTally(self.made_by, sums, rows, int(arrays["count"][0]))
@@ -99,7 +99,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
         return np.asarray(self.law(tally.count).estimate(counts))
 
     def candidates(self, tally: OriginalTally) -> list[int]:
-        """Γ before filtering."""
+        """Γ before filtering: what any channel spells, found or noise."""
         return decode_hard(tally.sums, self.mechanism.code, self.mechanism.item_bits, self.domain)
 
     def find(self, tally: OriginalTally, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
@@ -120,7 +120,7 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
     @property
     def setting(self) -> str:
-        """T and K."""
+        """T and K, rounds and channels, for tables."""
         return f"T={self.mechanism.rounds} K={self.mechanism.channels}"
 
 

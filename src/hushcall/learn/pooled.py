@@ -40,7 +40,7 @@ class PooledSupport:
 
     @property
     def reports(self) -> int:
-        """All rounds' reports."""
+        """Reports n over all rounds of the window: the size that the pooled law has."""
         return sum(part.reports for part in self.parts)
 
     def without(self, some: int) -> PooledSupport:

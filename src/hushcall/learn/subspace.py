@@ -2,7 +2,7 @@
 
 A report supports the affine subspace {x : A·x = y}. ``walsh`` counts C(x), the reports that support x, for all 2²⁴
 suffixes at once: n·2^b + 24·2²⁴ steps instead of n·10⁷. C(x) of a number that nobody holds is exactly Binomial(n,
-2^−b), so the decision needs no calibration (``decide``).
+2^−b), so the decision needs no calibration (``decision``).
 
 Tallies come in two forms. *Sparse* keeps the reports, a few bytes each: what a bucket or a day is stored as. *Dense*
 keeps one integer per number: what shards of a large round add up. Either decodes to the same counts, bit for bit.
@@ -47,11 +47,11 @@ class SparseTally:
 
     @property
     def count(self) -> int:
-        """N."""
+        """n, the reports in it."""
         return len(self.values)
 
     def merge(self, other: SparseTally) -> SparseTally:
-        """Both together."""
+        """The rows of both, one behind the other; made by other parameters, they are refused."""
         same_maker(self.made_by, other.made_by)
         return SparseTally(
             self.made_by,
@@ -79,7 +79,7 @@ class DenseTally:
         return DenseTally(self.made_by, self.cells + other.cells, self.count + other.count)
 
     def to_bytes(self) -> bytes:
-        """Versioned and checksummed."""
+        """The cells as they are, versioned and checksummed: a flipped byte is noticed."""
         count = np.array([self.count], dtype=np.int64)
         return files.pack(self.made_by, {"cells": self.cells, "count": count})
 
@@ -123,12 +123,12 @@ class EveryNumberTested:
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     @property
     def setting(self) -> str:
-        """B."""
+        """b, the bits of a report, for tables."""
         return f"b={self.mechanism.bits}"
 
     def rule(self, tau: float) -> Rule:
@@ -140,7 +140,7 @@ class EveryNumberTested:
         return law_of(self.mechanism, reports)
 
     def tally(self, reports: Iterable[Reported]) -> SparseTally:
-        """Collect the reports."""
+        """Collect each report's matrix rows and value: all that a sealed tally holds."""
         return collect(self.mechanism, self.made_by, reports)
 
     def tally_arrays(self, round_seed: bytes, reports: ReportArrays) -> SparseTally:

@@ -32,7 +32,7 @@ class HistogramTally:
 
     @property
     def count(self) -> int:
-        """N."""
+        """n, the reports in it."""
         return self.oracle.count
 
     def merge(self, other: HistogramTally) -> HistogramTally:
@@ -41,7 +41,7 @@ class HistogramTally:
         return HistogramTally(self.made_by, self.sums + other.sums, self.oracle.merge(other.oracle))
 
     def to_bytes(self) -> bytes:
-        """Versioned and checksummed."""
+        """Channel sums and what OLH counts with, versioned and checksummed."""
         return files.pack(self.made_by, {"sums": self.sums, **self.oracle.arrays()})
 
 
@@ -56,7 +56,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     @cached_property
@@ -65,7 +65,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
         return LocalHashingLearner(self.mechanism.oracle, self.domain)
 
     def tally(self, reports: Iterable[Reported]) -> HistogramTally:
-        """Sum up every channel."""
+        """Sum up every channel, and collect what counting needs."""
         pairs, chosen = list(reports), self.mechanism
         bodies = matrix(chosen, [report for _, report in pairs])
         symbols, values = bodies[:, : chosen.total_channels], read_values(bodies[:, chosen.total_channels :])
@@ -76,7 +76,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
         return HistogramTally(self.made_by, channel_sums(symbols, chosen.code.length), oracle)
 
     def from_bytes(self, data: bytes) -> HistogramTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         arrays = files.unpack(self.made_by, data)
         oracle = HashTally(self.oracle.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
         return HistogramTally(self.made_by, arrays["sums"].astype(np.int32), oracle)
@@ -86,7 +86,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
         return self.oracle.law(reports)
 
     def estimate(self, tally: HistogramTally, items: Sequence[int]) -> NDArray[np.float64]:
-        """OLH's estimate."""
+        """OLH's unbiased estimate: the histogram itself only finds."""
         return self.oracle.estimate(tally.oracle, items)
 
     def candidates(self, tally: HistogramTally) -> list[int]:
@@ -106,7 +106,7 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
 
     @property
     def setting(self) -> str:
-        """T and K."""
+        """T and K, rounds and channels, for tables."""
         return f"T={self.mechanism.rounds} K={self.mechanism.channels}"
 
 

@@ -55,7 +55,7 @@ class WholeNumberLearner(EveryNumberTested):
         return tally
 
     def from_bytes(self, data: bytes) -> SparseTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         return sparse(self.made_by, files.unpack(self.made_by, data))
 
     def estimate(self, tally: SparseTally, items: Sequence[int]) -> NDArray[np.float64]:

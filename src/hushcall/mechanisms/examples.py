@@ -6,7 +6,6 @@ the cost of a randomised response does not depend on how many it has, the time t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from hushcall.mechanisms import names
@@ -42,22 +41,18 @@ def histogram(kind: str, budget: float, accounting: Accounting, rounds: int = 2)
     )
 
 
-def of_histogram(kind: str) -> Callable[[float], list[Example]]:
+def of_histogram(kind: str, budget: float) -> list[Example]:
     """The basic randomiser under both accountings, the others under their own."""
-
-    def examples(budget: float) -> list[Example]:
-        if kind == "tuned":
-            return [Example(names.SH_TUNED, histogram(kind, budget, Accounting.EXACT))]
-        charge = paper_charge(budget, EPSILON_OLH)
-        if kind == "extended":
-            return [Example(names.SH_EXTENDED, histogram(kind, budget, Accounting.PAPER), charge)]
-        doubled = paper_charge(2 * budget, EPSILON_OLH)
-        return [
-            Example(f"{names.SH_BASIC}, paper accounting", histogram(kind, budget, Accounting.PAPER), charge),
-            Example(f"{names.SH_BASIC}, exact accounting", histogram(kind, budget, Accounting.EXACT), doubled),
-        ]
-
-    return examples
+    if kind == "tuned":
+        return [Example(names.SH_TUNED, histogram(kind, budget, Accounting.EXACT))]
+    charge = paper_charge(budget, EPSILON_OLH)
+    if kind == "extended":
+        return [Example(names.SH_EXTENDED, histogram(kind, budget, Accounting.PAPER), charge)]
+    doubled = paper_charge(2 * budget, EPSILON_OLH)
+    return [
+        Example(f"{names.SH_BASIC}, paper accounting", histogram(kind, budget, Accounting.PAPER), charge),
+        Example(f"{names.SH_BASIC}, exact accounting", histogram(kind, budget, Accounting.EXACT), doubled),
+    ]
 
 
 def counting(budget: float) -> Example:
@@ -86,12 +81,12 @@ def of_original(budget: float) -> list[Example]:
 
 
 def of_pem(budget: float) -> list[Example]:
-    """PEM."""
+    """PEM, with a hash small enough to enumerate."""
     return [Example(names.PEM, PrefixExtending(budget, size=values(budget)), budget)]
 
 
 def of_tree(budget: float) -> list[Example]:
-    """TreeHist."""
+    """TreeHist: one bit, so as it is."""
     return [Example(names.TREEHIST, TreeHistogram(budget), budget)]
 
 

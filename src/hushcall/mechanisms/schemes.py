@@ -9,9 +9,12 @@ compared; nothing else in the library asks which one it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+
 from hushcall.errors import InvalidParameter
-from hushcall.mechanisms import examples, names
-from hushcall.mechanisms.scheme import Family, Scheme
+from hushcall.mechanisms import names
+from hushcall.mechanisms.scheme import Example, Family, Scheme
 from hushcall.protocol.items import DIGITS, PLACED, SUFFIX
 from hushcall.report.mechanism import Mechanism
 from hushcall.report.original_histogram import OriginalHistogram
@@ -25,8 +28,18 @@ _LEARN = "hushcall.learn"
 _RIVALS = "hushcall.learn.comparators"
 
 
+def _examples(maker: str, *given: str) -> Callable[[float], list[Example]]:
+    """Examples for the audit, from a module that is imported when they are asked for: no phone needs it."""
+
+    def made(budget: float) -> list[Example]:
+        of: Callable[..., list[Example]] = getattr(import_module("hushcall.mechanisms.examples"), maker)
+        return of(*given, budget)
+
+    return made
+
+
 def _histogram(kind: str, name: str) -> Scheme:
-    half, made = f"{_LEARN}.succinct_histogram", examples.of_histogram(kind)
+    half, made = f"{_LEARN}.succinct_histogram", _examples("of_histogram", kind)
     return Scheme(name, SuccinctHistogram, half, SUFFIX, Family.HISTOGRAM, made, wire="sh", counts_apart=True)
 
 
@@ -39,7 +52,7 @@ SCHEMES: dict[str, Scheme] = {
             f"{_LEARN}.subspace",
             SUFFIX,
             Family.OURS,
-            examples.of_subspace,
+            _examples("of_subspace"),
             pools=True,
             one_value=True,
         ),
@@ -49,7 +62,7 @@ SCHEMES: dict[str, Scheme] = {
             f"{_LEARN}.whole_number",
             PLACED,
             Family.OURS,
-            examples.of_whole_number,
+            _examples("of_whole_number"),
             parts=16,
             pools=True,
             one_value=True,
@@ -63,7 +76,7 @@ SCHEMES: dict[str, Scheme] = {
             f"{_LEARN}.original_histogram",
             DIGITS,
             Family.HISTOGRAM,
-            examples.of_original,
+            _examples("of_original"),
         ),
         Scheme(
             names.PEM,
@@ -71,16 +84,16 @@ SCHEMES: dict[str, Scheme] = {
             f"{_RIVALS}.prefix_extending",
             SUFFIX,
             Family.RIVAL,
-            examples.of_pem,
+            _examples("of_pem"),
         ),
-        Scheme(names.TREEHIST, TreeHistogram, f"{_RIVALS}.tree_histogram", SUFFIX, Family.RIVAL, examples.of_tree),
+        Scheme(names.TREEHIST, TreeHistogram, f"{_RIVALS}.tree_histogram", SUFFIX, Family.RIVAL, _examples("of_tree")),
         Scheme(
             names.RAPPOR,
             Rappor,
             f"{_RIVALS}.rappor",
             SUFFIX,
             Family.RIVAL,
-            examples.of_rappor,
+            _examples("of_rappor"),
             needs_candidates=True,
         ),
     )

@@ -11,7 +11,6 @@ until it is asked for.
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
 from hushcall.errors import InvalidParameter
 from hushcall.numbers.nanp import NANP
@@ -46,4 +45,6 @@ def plan_named(name: str) -> NumberingPlan:
 def _loaded(name: str) -> NumberingPlan:
     if name == NANP.name:
         return NANP
+    from importlib.resources import files  # brings tempfile and shutil, which North America's phones do not need
+
     return read_plan((files("hushcall.numbers") / "data" / f"{name}.json").read_bytes())

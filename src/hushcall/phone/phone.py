@@ -21,17 +21,15 @@ from hushcall.phone.calls.ingest import LogTaken
 from hushcall.phone.home.change_server import drop_stale_list
 from hushcall.phone.home.lock import PATIENCE, Busy, locked
 from hushcall.phone.home.store import SYNC_TROUBLE, Store
-from hushcall.phone.reporting import blind_pass, witness
 from hushcall.phone.reporting.ledger import Limits
-from hushcall.phone.reporting.transport import Transport
-from hushcall.phone.screening import same_keys
 from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
-from hushcall.phone.visit import POLL_SECONDS, Outcome, Visit
 from hushcall.privacy.coins import ByteSource, os_entropy
 
 if TYPE_CHECKING:
+    from hushcall.phone.reporting.transport import Transport
     from hushcall.phone.screening.list_sync import SyncResult
+    from hushcall.phone.visit import Outcome
 
 
 @dataclass
@@ -107,6 +105,7 @@ class Phone:
         That a list could not be trusted is remembered until one can be: the owner should know, even where nobody saw
         the error.
         """
+        from hushcall.phone.reporting import witness
         from hushcall.phone.screening.list_sync import ListClient  # tuf takes a while to import
 
         drop_stale_list(self.store)
@@ -119,8 +118,6 @@ class Phone:
             self.store.put(SYNC_TROUBLE, str(error))
             raise
         self.store.put(SYNC_TROUBLE, "")
-        if result.digests is not None:
-            same_keys.compare(self.store, self.transport.url, result.digests, result.round)
         witness.compare(self.store, self.transport.url, client.named_rounds(), int(self.clock()))
         return result
 
@@ -130,6 +127,9 @@ class Phone:
 
     def report(self, now: int | None = None, *, hurry: bool = False) -> Outcome:
         """Do whatever the current round needs now. ``hurry`` skips the random delays, which weakens privacy."""
+        from hushcall.phone.reporting import blind_pass, witness  # and mechanisms, tokens, the wire: once a day
+        from hushcall.phone.visit import POLL_SECONDS, Outcome, Visit
+
         now = int(self.clock()) if now is None else now
         source = blind_pass.round_source(self.store, self.transport)
         try:
@@ -143,7 +143,7 @@ class Phone:
         if witness.signed_by_strangers(self.store, info.document):
             with suppress(HushcallError):  # without the newer root the visit says why it stops
                 self.sync()
-        blind_pass.remember(self.store, self.transport.url, info)
+        blind_pass.remember(self.store, info)
         blind_pass.drop_before(self.store, self.transport.url, info.round)
         direct = source is self.transport
         return Visit(self.store, self.transport, self.plan, self.coins, info, now, hurry, direct).proceed()
@@ -153,6 +153,8 @@ class Phone:
 
         What no waiting helps against (a revoked token, say) is raised.
         """
+        from hushcall.phone.visit import POLL_SECONDS, Outcome
+
         try:
             with self.alone(patience):
                 return self.report(hurry=hurry)

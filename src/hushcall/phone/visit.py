@@ -159,8 +159,7 @@ class Visit:
         """Why the owner would not want to be known as this round knows its phones; empty where it may."""
         if self.info.anonymity is None and not limits.by_name:
             return "The server wants reports by name, and the owner does not."
-        trouble = self.store.get(blind_pass.TROUBLE)
-        return f"Nothing is sent: {trouble}." if trouble else ""
+        return ""
 
     def _get_token(self, row: Row) -> Outcome | None:
         """Before step 2, for a phone without a name: have a token signed, on a connection of its own."""

@@ -1,1 +1,1 @@
-"""What privacy costs, exactly: sampling (coins), bounds on e^ε (exact), budgets (accounting), proof (audit)."""
+"""What privacy costs, exactly: coins, bounds on e^ε (exact), budgets (accounting), what a crowd adds (shuffle)."""

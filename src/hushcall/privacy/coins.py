@@ -32,7 +32,7 @@ ONE = 1 << WORD_BITS
 
 
 def os_entropy(count: int) -> bytes:
-    """The operating system's entropy: what a real phone uses, and nothing else."""
+    """The operating system's entropy: what a real phone's key is made of."""
     return os.urandom(count)
 
 

@@ -43,7 +43,7 @@ class Deployment:
     anonymous: bool = False
     relay: bool = False
     reports_a_month: int = MONTH_DAYS
-    horizon: int = 7
+    horizon: int = 30
     delta: float = DELTA
 
     def __post_init__(self) -> None:

@@ -1,25 +1,17 @@
 """What a server says about taking part without a name: the round's token key, its gateway's key, and the relay.
 
-Part of a round's document. Everybody must be told the same: a server with a key of its own for one phone could tell
-that phone's reports from the rest. So the digest of these terms is published under the list's root (:data:`TARGET`),
-and a phone compares it with what it was told (``phone.screening.same_keys``).
+Part of a round's document, of what is signed in it, and of what the next list names (:mod:`hushcall.protocol.charter`):
+a server with a key of its own for one phone could tell that phone's reports from the rest, and is found out.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hushcall.anonymity.ohttp import KeyConfig
 from hushcall.anonymity.tokens import TokenKey
 from hushcall.errors import InvalidMessage, InvalidParameter, InvalidToken
-
-TARGET = "anonymity.json"
-"""The signed file that names the digests: {"rounds": {"12": "…"}}."""
-KEPT_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +41,3 @@ class AnonymityTerms:
         if terms.relay and not (isinstance(terms.relay, str) and terms.relay.startswith(("http://", "https://"))):
             raise InvalidParameter("relay", "be an address", terms.relay)
         return terms
-
-    def digest(self) -> str:
-        """SHA-256 of the terms, by which everybody can compare them."""
-        return hashlib.sha256(json.dumps(self.to_plain(), sort_keys=True).encode()).hexdigest()
-
-
-def write_digests(digests: Mapping[int, str]) -> bytes:
-    """The signed file: the newest rounds' digests."""
-    newest = sorted(digests)[-KEPT_ROUNDS:]
-    return json.dumps({"rounds": {str(round_id): digests[round_id] for round_id in newest}}).encode() + b"\n"
-
-
-def read_digests(data: bytes) -> dict[int, str]:
-    """Read such a file back."""
-    try:
-        return {int(round_id): str(digest) for round_id, digest in json.loads(data)["rounds"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InvalidParameter(TARGET, "name the digests of rounds", f"{len(data)} bytes") from None

@@ -176,7 +176,7 @@ class Blocklist:
         return replace(self, entries=tuple(entry for entry in self.entries if self.terms.block(entry)))
 
     def header(self) -> dict[str, Any]:
-        """The first line."""
+        """The first line: version, round, time and terms, without which entries mean nothing."""
         terms = {name: getattr(self.terms, name) for name in Terms.__slots__}
         if self.terms.block_days is None:
             del terms["block_days"]

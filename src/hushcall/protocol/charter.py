@@ -1,7 +1,8 @@
 """What of a round document must be the same for everybody: a document comes in, bytes to sign and a digest leave.
 
 Two parts, because a round is decided in two steps: ``opened`` is what a phone joins (id, plan, window, seed, mechanism,
-ε), ``decided`` is that and what reports are made with (buckets, size of uploads). Times and state are in neither: they
+ε, and where phones take part without a name, the keys for it: a key of its own would tag a phone), ``decided`` is that
+and what reports are made with (buckets, size of uploads). Times and state are in neither: they
 move, and a phone acts on its own clock. A server that wanted to cut one phone out of the crowd would have to show it
 another part; its signature and the digests that the next list names (:data:`ROUNDS_TARGET`) make that evidence.
 
@@ -69,7 +70,8 @@ def read_rounds_file(data: bytes) -> dict[int, dict[str, str]]:
 def _opened(document: Mapping[str, Any]) -> dict[str, Any]:
     profile = document["profile"]
     plain = {name: document[name] for name in ("round", "plan", "window", "seed")}
-    return {**plain, "mechanism": profile["mechanism"], "epsilon": profile["epsilon"]}
+    keys = {"anonymous": document["anonymous"]} if document.get("anonymous") else {}
+    return {**plain, **keys, "mechanism": profile["mechanism"], "epsilon": profile["epsilon"]}
 
 
 def _canonical(value: Mapping[str, Any]) -> bytes:

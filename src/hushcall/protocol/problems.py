@@ -83,7 +83,7 @@ PROBLEMS = _table(
     Kind("malformed-number", 422, "This is no number of the plan", "Write it as +1 and ten digits."),
     Kind("too-many", 429, "Too many requests", "Wait as long as Retry-After says."),
     Kind("internal", 500, "The server failed", "Try again; the operator's log says more."),
-    Kind("busy", 503, "The server is busy", "Try again after Retry-After seconds: nothing was stored."),
+    Kind("busy", 503, "The server is busy", "Try again after Retry-After seconds: sending the same again is safe."),
 )
 
 

@@ -1,8 +1,9 @@
 """What a server says about its current round: the value, its one writer and its one reader.
 
 A server makes a :class:`RoundInfo` of its rows and sends ``to_plain()``; a phone reads that back with ``from_plain()``.
-A phone trusts none of it with its budget: this is what the server *asks*; ``phone.reporting.ledger`` decides what it
-gets. How reports of a bucket are made stands here as plain values: ``mechanisms.parameters`` makes a mechanism of them.
+A phone trusts none of it with its budget: this is what the server *asks*; ``terms`` and ``ledger`` of
+``phone.reporting`` decide what it gets. How reports of a bucket are made stands here as plain values:
+``mechanisms.parameters`` makes a mechanism of them.
 """
 
 from __future__ import annotations

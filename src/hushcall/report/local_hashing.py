@@ -48,7 +48,7 @@ class LocalHashing(OneResponse):
         return pack_value(self.response.draw(hashed, word), self.size)
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
-        """A report of ``item``."""
+        """The item's hash, kept with odds e^ε : 1 against each other value."""
         check_item(item, self.item_bits)
         word = int.from_bytes(read(coins, self.coin_bytes), "big")
         return seal(self.kind, self.respond(item, public, word))

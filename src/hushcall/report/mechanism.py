@@ -66,7 +66,7 @@ class OneValue(Mechanism, Protocol):
 
     @property
     def bits(self) -> int:
-        """B."""
+        """b: the report is one of 2^b values."""
 
     @property
     def size(self) -> int:

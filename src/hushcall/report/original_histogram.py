@@ -92,7 +92,7 @@ class OriginalHistogram:
 
     @cached_property
     def randomiser(self) -> ChannelRandomiser:
-        """The basic one."""
+        """The basic one, at its part of the budget."""
         return randomisers.basic(self.part_epsilon)
 
     @cached_property
@@ -102,7 +102,7 @@ class OriginalHistogram:
 
     @property
     def total_channels(self) -> int:
-        """T·K."""
+        """T·K, all of which are in every report."""
         return self.rounds * self.channels
 
     @property

@@ -67,12 +67,12 @@ class PrefixExtending(PrefixSplit):
 
     @property
     def coin_bytes(self) -> int:
-        """One word."""
+        """One word of eight bytes, whatever the item."""
         return self.oracle.coin_bytes
 
     @property
     def body_bytes(self) -> int:
-        """One value below g."""
+        """One value below g, in as many bytes as g − 1 takes."""
         return self.oracle.body_bytes
 
     def draws(self) -> tuple[Draw, ...]:
@@ -84,7 +84,7 @@ class PrefixExtending(PrefixSplit):
         return share(public, GROUP_PIECE, self.groups)
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
-        """A report of ``item``."""
+        """The hash of the item's prefix, of the length that the public seed's group has."""
         check_item(item, self.item_bits)
         word = int.from_bytes(read(coins, self.coin_bytes), "big")
         return seal(self.kind, self.oracle.respond(self.prefix(item, self.group(public)), public, word))

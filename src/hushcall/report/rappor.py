@@ -114,7 +114,7 @@ class Rappor:
 
     @property
     def cost(self) -> Fraction:
-        """ε, exactly."""
+        """ε, exactly: what the odds of all bits in which two items can differ come to."""
         return Fraction(self.epsilon)
 
     @cached_property
@@ -129,7 +129,7 @@ class Rappor:
 
     @property
     def body_bytes(self) -> int:
-        """The filter."""
+        """The filter, bit 0 the lowest of its first byte."""
         return self.bits // 8
 
     @cached_property
@@ -159,7 +159,7 @@ class Rappor:
         return tuple(Draw(word_at=WORD_BYTES * at, out=slice(at, at + 1)) for at in range(self.body_bytes))
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
-        """A report of ``item``."""
+        """The item's Bloom filter, every bit of it randomised."""
         check_item(item, self.item_bits)
         truth = self.filter(item, self.cohort(public))
         drawn = zip(truth, words(read(coins, self.coin_bytes)), strict=True)

@@ -77,7 +77,7 @@ class Subspace(OneResponse):
         return linear_hash(self.rows(public), item)
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
-        """A report of ``item``."""
+        """A·x for the public seed's matrix, kept with odds e^ε : 1 against each other value."""
         check_item(item, self.item_bits)
         word = int.from_bytes(read(coins, WORD_BYTES), "big")
         return seal(self.kind, pack_value(self.response.draw(self.hashed(item, public), word), self.size))

@@ -133,7 +133,7 @@ class SuccinctHistogram:
 
     @property
     def total_channels(self) -> int:
-        """T·K."""
+        """T·K, all of which are in every report."""
         return self.rounds * self.channels
 
     @property

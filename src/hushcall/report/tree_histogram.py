@@ -74,7 +74,7 @@ class TreeHistogram(PrefixSplit):
 
     @property
     def coin_bytes(self) -> int:
-        """One word."""
+        """One word of eight bytes, whatever the item."""
         return WORD_BYTES
 
     @property
@@ -114,7 +114,7 @@ class TreeHistogram(PrefixSplit):
         return (Draw(word_at=0, out=slice(0, 1)),)
 
     def privatise(self, item: int, public: bytes, coins: ByteSource) -> bytes:
-        """A report of ``item``."""
+        """One sign: the item's prefix against the public row, kept with odds e^ε : 1."""
         check_item(item, self.item_bits)
         level, row, column = self.place(public)
         truth = self.entry(item >> self.item_bits - self.lengths[level], level, row, column)

@@ -1,16 +1,29 @@
-"""Prometheus: how many uploads, how fast, how full. Counted in each worker, added up when somebody asks."""
+"""Prometheus: how many uploads, how fast, how full. Counted in each worker, added up when somebody asks.
+
+Where there are several workers each writes what it counted to a file of its own, once a second, and whichever is asked
+adds the others' to its own. A folder that is full or gone costs the others' figures, and nothing else: counting itself
+touches no file.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-_SHARED = "PROMETHEUS_MULTIPROC_DIR"
+SHARED = "HUSHCALL_METRICS_FOLDER"
+"""Where workers of one server leave their figures for each other."""
+EVERY = 1.0
 _registry = CollectorRegistry()
+_me = ""
 
 REQUESTS = Counter("hushcall_requests", "Requests by route and status.", ["route", "status"], registry=_registry)
 ACCEPTED = Counter("hushcall_uploads_accepted", "Uploads stored, by kind.", ["kind"], registry=_registry)
@@ -24,24 +37,103 @@ COMMIT = Histogram(
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1),
     registry=_registry,
 )
+Samples = list[tuple[str, list[tuple[str, str]], float]]
 
 
 def observe_commit(size: int, seconds: float) -> None:
-    """One commit was made."""
+    """One commit was made: how long it took, and for how many requests."""
     BATCH.observe(size)
     COMMIT.observe(seconds)
 
 
 def exposition(gauges: dict[str, tuple[str, float]]) -> bytes:
     """Everything counted so far, with a few values read from the database just now."""
-    if os.environ.get(_SHARED):
-        counted = CollectorRegistry()
-        multiprocess.MultiProcessCollector(counted)  # type: ignore[no-untyped-call]
-    else:
-        counted = _registry
+    others = list(_others())
+    counted: Any = CollectorRegistry()
+    counted.register(_Added(others))
     fresh = CollectorRegistry()
     fresh.register(_JustRead(gauges))
-    return generate_latest(counted) + generate_latest(fresh)
+    return generate_latest(counted if others else _registry) + generate_latest(fresh)
+
+
+class Sharing:
+    """Leaves this worker's figures in the folder that the workers share; does nothing where there is none."""
+
+    def __init__(self, worker: str) -> None:
+        self.folder, self.worker = os.environ.get(SHARED, ""), worker
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread that ends with the process."""
+        global _me  # noqa: PLW0603 (a process is one worker)
+        if self.folder:
+            _me = self.worker
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the last figures, and end."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY):
+            self.leave()
+        self.leave()
+
+    def leave(self) -> None:
+        """Write the file; where that fails, the next one may succeed."""
+        samples: Samples = [
+            (sample.name, sorted(sample.labels.items()), sample.value)
+            for family in _registry.collect()
+            for sample in family.samples
+        ]
+        place = Path(self.folder, f"{self.worker}.json")
+        with suppress(OSError):
+            part = place.with_suffix(".part")
+            part.write_text(json.dumps(samples), encoding="utf-8")
+            part.replace(place)
+
+
+def _others() -> Iterator[Samples]:
+    """What other workers left, those that have ended included: a counter does not go back."""
+    folder = os.environ.get(SHARED, "")
+    if not folder:
+        return
+    for path in sorted(Path(folder).glob("*.json")):
+        if path.stem != _me:
+            with suppress(OSError, ValueError):
+                yield [
+                    (name, [(k, v) for k, v in labels], value) for name, labels, value in json.loads(path.read_text())
+                ]
+
+
+class _Added(Collector):
+    """The figures of all workers, added up: counters and histograms both are sums."""
+
+    def __init__(self, others: list[Samples]) -> None:
+        self.others: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        for samples in others:
+            for name, labels, value in samples:
+                if not name.endswith("_created"):
+                    key = name, tuple(labels)
+                    self.others[key] = self.others.get(key, 0.0) + value
+
+    def collect(self) -> Iterator[Metric]:
+        """One family each, with labels that only others have met."""
+        for family in _registry.collect():
+            made, known = Metric(family.name, family.documentation, family.type), set()
+            for sample in family.samples:
+                if not sample.name.endswith("_created"):
+                    key = sample.name, tuple(sorted(sample.labels.items()))
+                    known.add(key)
+                    made.add_sample(sample.name, sample.labels, sample.value + self.others.get(key, 0.0))
+            names = {family.name + ending for ending in ("_total", "_bucket", "_sum", "_count")}
+            for (name, labels), value in self.others.items():
+                if name in names and (name, labels) not in known:
+                    made.add_sample(name, dict(labels), value)
+            yield made
 
 
 class _JustRead(Collector):

@@ -27,11 +27,11 @@ class Problem(Exception):
         return self.kind.name
 
     def body(self) -> bytes:
-        """The document."""
+        """The document of RFC 9457, with ``todo``: what to do about it."""
         return json.dumps(document(self.kind, self.detail)).encode()
 
     def headers(self) -> dict[str, str]:
-        """What goes with it."""
+        """Content type, and ``Retry-After`` where waiting helps."""
         headers = {"content-type": MEDIA_TYPE}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)

@@ -1,9 +1,15 @@
-"""The clock's hand: a thread that lets rounds do what is due, in whichever worker holds the lease."""
+"""The clock's hand: a thread that lets rounds do what is due, in whichever worker holds the lease.
+
+Its jobs are independent: a signature that cannot be renewed, for want of a key, does not keep rounds from moving. A
+worker in which something failed gives the lease up for a moment, so that a healthy one takes over; where there
+is none, it goes on itself.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from hushcall.errors import HushcallError
 from hushcall.server.logs import log
@@ -11,17 +17,20 @@ from hushcall.server.service import Service
 
 LONGEST_TICK = 1.0
 REFRESH_EVERY = 300.0
+YIELDED_TICKS = 3
+"""How long a worker in which something failed leaves the lease to others. They look every tick."""
 
 
 class Scheduler:
-    """Runs until stopped. An error is logged and tried again at the next tick: transitions are idempotent."""
+    """Runs until stopped. An error is logged and tried again at the next turn: transitions are idempotent."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.tick = min(LONGEST_TICK, service.settings.round.period / 40)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
-        self._last = ""
+        self._since_refresh, self._resumed = REFRESH_EVERY, False
+        self._failing: dict[str, str] = {}
 
     def start(self) -> None:
         """Begin, in a thread that ends with the process."""
@@ -33,26 +42,56 @@ class Scheduler:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        since_refresh, resumed = REFRESH_EVERY, False
         while not self._stop.is_set():
-            try:
-                if self.service.take_lease():
-                    since_refresh += self.tick
-                    if since_refresh >= REFRESH_EVERY:  # first: signatures must not run out because a round is stuck
-                        self.service.publisher.refresh(self.service.now)
-                        since_refresh = 0.0
-                    if not resumed:  # a server that died between an appeal and its list left the list as it was
-                        self.service.publisher.republish(self.service.now)
-                        resumed = True
-                    self.service.rounds.advance(self.service.now)
-                self._last = ""
-            except Exception as error:
-                kind = type(error).__name__
-                if kind != self._last:  # once, not every second
-                    rule = str(error) if isinstance(error, HushcallError) else ""
-                    log("scheduler failed, will retry", level=logging.ERROR, error=error, reason=_plain(rule))
-                self._last = kind
-            self._stop.wait(self.tick)
+            healthy = self.turn()
+            self._stop.wait(self.tick if healthy else YIELDED_TICKS * self.tick)
+
+    def turn(self) -> bool:
+        """What is due just now, where this worker holds the lease; False where something failed."""
+        leads = False
+
+        def lease() -> None:
+            nonlocal leads
+            leads = self.service.take_lease()
+
+        if not self._job("lease", lease):
+            return False
+        if not leads:
+            return True
+        done = [self._job(name, job) for name, job in (("signatures", self._refresh), ("list", self._resume))]
+        done.append(self._job("rounds", lambda: self.service.rounds.advance(self.service.now)))
+        if all(done):
+            return True
+        self._job("lease", self.service.give_up_lease)
+        return False
+
+    def _refresh(self) -> None:
+        """Sign anew what is about to run out: every few minutes, and at each turn while that fails."""
+        self._since_refresh += self.tick
+        if self._since_refresh >= REFRESH_EVERY:
+            self.service.publisher.refresh(self.service.now)
+            self._since_refresh = 0.0
+
+    def _resume(self) -> None:
+        """Once: a server that died between an appeal and its list left the list as it was."""
+        if not self._resumed:
+            self.service.publisher.republish(self.service.now)
+            self._resumed = True
+
+    def _job(self, name: str, job: Callable[[], object]) -> bool:
+        """Do one thing; whether it went well. What goes wrong is logged when it begins, not every second."""
+        try:
+            job()
+        except Exception as error:
+            kind = type(error).__name__
+            if self._failing.get(name) != kind:
+                rule = str(error) if isinstance(error, HushcallError) else ""
+                log("scheduler failed, will retry", level=logging.ERROR, error=error, job=name, reason=_plain(rule))
+            self._failing[name] = kind
+            return False
+        if self._failing.pop(name, None):
+            log("scheduler works again", job=name)
+        return True
 
 
 def _plain(text: str) -> str:

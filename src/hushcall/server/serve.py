@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -18,14 +21,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from hushcall.errors import InvalidParameter
+from hushcall.server import metrics
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
+from hushcall.server.http.connection import KEEP_ALIVE_SECONDS, bounded
 from hushcall.server.logs import set_up
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
 _SETTINGS = "HUSHCALL_WORKER_SETTINGS"
-_METRICS = "PROMETHEUS_MULTIPROC_DIR"
+_METRICS = "metrics"
 _FACTORY = "hushcall.server.serve:worker_app"
 _OPTIONS: dict[str, Any] = {
     "factory": True,
@@ -34,6 +39,8 @@ _OPTIONS: dict[str, Any] = {
     "server_header": False,
     "date_header": True,
     "timeout_graceful_shutdown": 10,
+    "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+    "proxy_headers": False,  # what a caller says about its own address is nothing to count by
 }
 START_SECONDS = 60
 """How long a busy machine may take to start the service in a thread; a quick one takes a twentieth of a second."""
@@ -44,6 +51,7 @@ STARTUP_FAILURE = 3
 def worker_app() -> FastAPI:
     """The application of a worker process, over the settings that the process which started it left for it."""
     set_up()
+    _end_with_the_supervisor()
     app = make_app(open_service(Settings.model_validate_json(os.environ[_SETTINGS])))
     gc.collect()
     gc.freeze()  # half a million objects that stay: looking through them again and again stops intake for 70 ms
@@ -77,7 +85,7 @@ def bound(host: str, wanted: int) -> socket.socket:
 
 
 def port_of(listener: socket.socket) -> int:
-    """Where a socket listens."""
+    """Where a socket listens: port 0 was replaced by a free one."""
     return int(listener.getsockname()[1])
 
 
@@ -86,7 +94,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     set_up()
     os.environ[_SETTINGS] = settings.model_dump_json()
     if settings.server.workers == 1:
-        server = uvicorn.Server(uvicorn.Config(_FACTORY, **_OPTIONS))
+        server = uvicorn.Server(uvicorn.Config(_FACTORY, http=bounded(settings.server.connections), **_OPTIONS))
         with suppress(KeyboardInterrupt):  # raised again by uvicorn once everything is closed
             server.run(sockets=[listener])
         if not server.started:
@@ -97,13 +105,41 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 
 def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:
     """Several workers, whose metrics meet in a folder. uvicorn's supervisor takes only a number for the port."""
-    port, shared = port_of(listener), tempfile.mkdtemp(prefix="hushcall-metrics-")
-    os.environ[_METRICS] = shared
+    port, shared = port_of(listener), metrics_folder(settings.data)
+    os.environ[metrics.SHARED] = str(shared)
     listener.close()
     try:
-        uvicorn.run(_FACTORY, host=settings.server.host, port=port, workers=settings.server.workers, **_OPTIONS)
+        options = {**_OPTIONS, "http": bounded(settings.server.connections), "workers": settings.server.workers}
+        uvicorn.run(_FACTORY, host=settings.server.host, port=port, **options)
     finally:
         shutil.rmtree(shared, ignore_errors=True)
+
+
+def metrics_folder(data: Path) -> Path:
+    """Where this server's workers leave their figures; what servers left that ended without a word is swept away."""
+    for old in data.glob(f"{_METRICS}-*"):
+        try:
+            os.kill(int(old.name.rpartition("-")[2]), 0)
+        except (ValueError, ProcessLookupError):
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError:
+            continue  # somebody else's, and alive
+    folder = data / f"{_METRICS}-{os.getpid()}"
+    with suppress(OSError):  # without it each worker tells of itself alone
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _end_with_the_supervisor() -> None:
+    """A worker whose supervisor was killed ends too, as if it had been asked to: otherwise it would keep the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def follow() -> None:
+            wait([parent.sentinel])
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        Thread(target=follow, name="follow", daemon=True).start()
 
 
 @contextmanager
@@ -111,7 +147,9 @@ def running(service: Service, listener: socket.socket | None = None, *, schedule
     """The service in a thread of this process, for tests and the demo; its address. By default on a free port."""
     listener = listener or bound("127.0.0.1", 0)
     host, port = listener.getsockname()[:2]
-    config = uvicorn.Config(make_app(service, scheduler), log_config=None, access_log=False, server_header=False)
+    options = {key: value for key, value in _OPTIONS.items() if key not in ("factory", "timeout_graceful_shutdown")}
+    http = bounded(service.settings.server.connections)
+    config = uvicorn.Config(make_app(service, scheduler), http=http, **options)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="server", daemon=True)
     thread.start()

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -35,6 +36,9 @@ from hushcall.server.signing import keys, signer
 from hushcall.server.signing.keys import KeyRing
 from hushcall.server.signing.round_signer import RoundSigner
 
+if TYPE_CHECKING:
+    from hushcall.engines.dask_cluster import DaskEngine
+
 LEASE_SECONDS = 30.0
 
 
@@ -48,6 +52,7 @@ class Service:
     clock: Callable[[], float] = time.time
     worker: str = field(default_factory=lambda: f"{os.getpid()}-{secrets.token_hex(4)}")
     _pool: ProcessPoolExecutor | None = None
+    _cluster: DaskEngine | None = None
 
     def __post_init__(self) -> None:
         self.devices = Devices(self.store, self.coins, self.coins)
@@ -73,6 +78,8 @@ class Service:
 
     def pool(self) -> Executor | None:
         """The processes that decode; started when first needed, and anew if one of them died."""
+        if self.settings.round.dask:
+            return self._on_cluster(self.settings.round.dask)
         width = self.settings.round.decoders
         if width == 0:
             return None
@@ -86,6 +93,15 @@ class Service:
             self._pool = ProcessPoolExecutor(width, mp_context=context, initializer=_follow_parent)
         return self._pool
 
+    def _on_cluster(self, address: str) -> Executor:
+        """Workers elsewhere: one that dies costs time, a scheduler that does not answer is asked again later."""
+        if self._cluster is None:
+            from hushcall.engines.dask_cluster import DaskEngine  # an extra of its own
+
+            self._cluster = DaskEngine(address)
+            log("decoding on a cluster", scheduler=address, dashboard=self._cluster.dashboard)
+        return self._cluster.executor()
+
     def take_lease(self) -> bool:
         """Whether this worker's scheduler is the one at work. Two at work would be wasteful, not wrong."""
         return self._lease(renew_only=False)
@@ -93,6 +109,13 @@ class Service:
     def renew_lease(self) -> None:
         """Keep it through a long step."""
         self._lease(renew_only=True)
+
+    def give_up_lease(self) -> None:
+        """Let another worker have it at once; nothing where it is another's already."""
+        table = schema.leases.c
+        with self.store.write("lease given up") as connection:
+            mine = (table.name == "scheduler") & (table.holder == self.worker)
+            connection.execute(sa.delete(schema.leases).where(mine))
 
     def _lease(self, *, renew_only: bool) -> bool:
         table, now = schema.leases.c, time.time()
@@ -117,6 +140,8 @@ class Service:
         """Let go of processes and connections."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        if self._cluster is not None:
+            self._cluster.close()
         self.store.close()
 
 

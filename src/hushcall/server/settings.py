@@ -42,6 +42,12 @@ class ServerSettings(_Section):
     )
     port: int = Field(default=8750, ge=0, le=65535, description="0 takes a free one")
     workers: int = Field(default=1, ge=1, le=64, description="processes; more than one pays on PostgreSQL")
+    connections: int = Field(
+        default=2000,
+        ge=1,
+        le=1_000_000,
+        description="that a worker keeps at a time; beyond it the longest idle one goes",
+    )
     access_log: bool = Field(
         default=False, description="one log line a request: route and status, never an address or a token"
     )
@@ -82,6 +88,7 @@ class RoundSettings(_Section):
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
     scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
     decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
+    dask: str = Field(default="", description="address of a Dask scheduler that decodes, instead of processes here")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
 
     @field_validator("plan", mode="after")
@@ -145,6 +152,9 @@ class IntakeSettings(_Section):
     batch: int = Field(default=100, ge=1, le=10_000, description="uploads in one commit, at most")
     linger_ms: float = Field(default=2.0, ge=0, le=1000, description="how long a commit waits for company")
     queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
+    patience: float = Field(
+        default=10.0, gt=0, le=25, description="seconds that an upload waits for the disk; then it is told to come back"
+    )
     max_body: int = Field(default=1 << 17, ge=64, description="bytes of one request")
     sealed: int = Field(default=60_000, ge=1, description="sealed requests a minute that the gateway opens")
     per_device: int = Field(default=60, ge=2, description="requests a minute that one device may make")

@@ -19,6 +19,9 @@ from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms
 from hushcall.protocol.seeds import report_seed
 from hushcall.report.subspace import Subspace
+from hushcall.server.pages.crowd import of_any_size
+from hushcall.server.pages.health import Budget
+from hushcall.server.pages.rendering import render
 
 jinja2 = pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
@@ -64,9 +67,10 @@ class Site:
     def find(self, path: str) -> tuple[str, bytes] | None:
         """(type, content) of a path."""
         if path == "/owner":
-            shown = jinja2.Environment(autoescape=True).from_string(TEMPLATE)
             given = jinja2.utils.htmlsafe_json_dumps(self.settings)
-            return "text/html; charset=utf-8", shown.render(settings_json=given, list_url=LIST_URL).encode()
+            budget = Budget(DEFAULT, 7)
+            values = {"settings_json": given, "list_url": LIST_URL, "budget": budget, "crowds": of_any_size(budget)}
+            return "text/html; charset=utf-8", render("owner.html", **values)
         if path == f"/{LIST_URL}" and self.published is not None:
             return "application/jsonl", self.published
         file = PAGES / path.removeprefix("/")

@@ -43,6 +43,14 @@ def test_over_https_the_cookie_is_for_https_only(app: FastAPI, seeded: Seeded) -
     assert all("Secure" in one for one in answer.headers.get_list("set-cookie"))
 
 
+@pytest.mark.parametrize("said", [{"x-forwarded-proto": "https"}, {"forwarded": "for=x;Proto=https"}])
+def test_behind_a_proxy_with_tls_the_cookie_is_for_https_only(
+    visitor: TestClient, seeded: Seeded, said: dict[str, str]
+) -> None:
+    answer = visitor.post("/login", data={"token": seeded.token}, headers=said)
+    assert all("Secure" in one for one in answer.headers.get_list("set-cookie"))
+
+
 @pytest.mark.parametrize("token", ["", "hca_wrong", "é" * 300, "\ud7ff"])
 def test_a_wrong_token_is_refused_and_not_repeated(visitor: TestClient, token: str) -> None:
     answer = visitor.post("/login", data={"token": token})
@@ -130,6 +138,16 @@ def test_logging_out_needs_the_form_of_the_session(operator: TestClient) -> None
     answer = operator.post("/logout", data={"csrf": csrf_in(page)})
     assert answer.status_code == 303
     assert operator.get("/system").status_code == 303
+
+
+def test_a_cookie_that_was_copied_is_worth_nothing_after_its_owner_logged_out(log_in: LogIn, seeded: Seeded) -> None:
+    one, other = log_in("read"), log_in("read")
+    copied, kept = cookie_of(one), cookie_of(other)
+    csrf = csrf_in(one.get("/").text)
+    assert one.post("/logout", data={"csrf": csrf}).status_code == 303
+    sessions = Site(seeded.service).sessions
+    assert sessions.read(copied, NOW) is None
+    assert sessions.read(kept, NOW) is not None, "another session goes on"
 
 
 def test_a_form_of_another_session_is_refused(log_in: LogIn, seeded: Seeded) -> None:

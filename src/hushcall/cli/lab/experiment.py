@@ -67,7 +67,7 @@ def experiment(
             documents.append(document)
             figures[one] = study.keep(document, calls, out)
     page = study.write_page(documents, figures, out)
-    study.write_tables(documents, f"hushcall experiment {name}" + (" --quick" if quick else ""), out)
+    study.write_tables(documents, name, options, out)
     if json:
         show.print_json(documents if name == "all" else documents[0])
         return

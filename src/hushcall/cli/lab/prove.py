@@ -1,4 +1,4 @@
-"""``hushcall prove``: promises put to the test with the real code: statistics, a lying server, and watchers."""
+"""``hushcall prove``: promises tested with the real code: statistics, a lying server, watchers, lying phones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.lab.poisoning import poisoning
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 from hushcall.profiles import WINDOWS
 
 BUG_STEPS = 3000
+SPLITS = (1,), (1, 2), (1, 7), WINDOWS
 prove = typer.Typer(help="Put promises to the test with the real code. Without a name: the statistics.")
 Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
 Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
+prove.command("poisoning")(poisoning)
 
 
 @prove.callback(invoke_without_command=True)
@@ -54,7 +57,7 @@ def statistics(runs: Runs = 500, quick: Quick = False, json: Json = False) -> No
         found.append(proofs.whole_number_power(max(runs // 2, 10), progress=watch("whole numbers")))
         null, spread = proofs.null_behaviour(max(runs * 3 // 5, 10), progress=watch("no heavy hitters"))
         found.append(null)
-        for lengths in ((1, 7), WINDOWS):
+        for lengths in SPLITS:
             label = f"weeks without a spammer, windows {lengths}"
             found.append(proofs.null_weeks(max(runs * 3 // 5, 10), lengths, progress=watch(label)))
         for budget in (8.8, 7.0):
@@ -132,6 +135,7 @@ def indistinguishable(
     data: Annotated[
         Path | None, typer.Option(help="Complaints as published: how well one announcement is guessed on real calls.")
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     json: Json = False,
 ) -> None:
     """Tell phones with calls from phones without, as the network sees them and as the server does.
@@ -140,14 +144,15 @@ def indistinguishable(
 
       hushcall prove indistinguishable
 
-      hushcall prove indistinguishable --phones 100 --data complaints.csv.gz
+      hushcall prove indistinguishable --phones 10000 --workers 2 --data complaints.csv.gz
     """
     try:
         from hushcall.lab.data import datasets
         from hushcall.lab.prove import indistinguishable as eyes
     except ImportError:
         raise MissingExtra("hushcall prove", "lab") from None
-    rows = eyes.measure(phones, days)
+    with show.progress("watching") as bar:
+        rows = eyes.measure(phones, days, workers, lambda done, of: show.step(bar, "phones watched", done, of))
     guess = None
     if data is not None:
         calls = datasets.load([data])
@@ -185,4 +190,5 @@ def everything(quick: Quick = False) -> None:
     """
     statistics(500, quick, False)
     hostile(2000 if quick else 20_000, 1, True, False)
-    indistinguishable(50 if quick else 300, 7, None, False)
+    indistinguishable(50 if quick else 300, 7, None, 1, False)
+    poisoning(quick=quick)

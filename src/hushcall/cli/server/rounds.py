@@ -70,8 +70,10 @@ def advance(
     """
     with show.progress("rounds") as bar:
         service.rounds.beat = lambda: _show_progress(service, bar)
-        service.publisher.refresh(service.now)  # first: signatures must not run out because a round is stuck
-        done = service.rounds.advance(service.now, force=force)
+        try:  # first: signatures must not run out because a round is stuck
+            service.publisher.refresh(service.now)
+        finally:  # nor does a round wait because a key is missing
+            done = service.rounds.advance(service.now, force=force)
     if json:
         show.print_json({"done": done})
     else:

@@ -11,7 +11,7 @@ _LINE = re.compile(rf"(\+[0-9]+): {WHY}")
 
 
 def write(blocklist: Blocklist) -> bytes:
-    """One line a number."""
+    """``number: why`` a line, as NoPhoneSpam imports it."""
     return "".join(f"{entry.number}: {why(entry)}\n" for entry in blocklist.entries).encode()
 
 

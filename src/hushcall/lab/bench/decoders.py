@@ -41,7 +41,7 @@ Note = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Say nothing."""
+    """A listener for progress that says nothing."""
 
 
 def peak_mb() -> float:

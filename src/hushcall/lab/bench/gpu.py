@@ -260,7 +260,7 @@ def _judged(rows: Any, values: Any, case: Case, places: NDArray[np.int64], sums:
 
 
 def machine(cp: Any) -> dict[str, Any]:
-    """What it ran on."""
+    """Card, driver and versions, as they stand beside every figure."""
     runtime = cp.cuda.runtime
     name = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
     return {

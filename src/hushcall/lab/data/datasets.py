@@ -35,7 +35,7 @@ FIRST_YEAR, LAST_YEAR = 2000, 2099
 
 
 def quiet(_done: int, _total: int) -> None:
-    """Show nothing."""
+    """A listener for progress that shows nothing."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 260, 48, 34
 
 
 def page(plan: Plan, days: Sequence[Day], fates: Sequence[Fate], summary: str) -> str:
-    """The whole page."""
+    """One HTML file without anything from elsewhere: figures, fates and pictures inline."""
     rows = "".join(
         f"<tr><td>{d.day}<td>{d.reports:,}<td>{d.buckets_run}<td>{d.buckets_skipped}<td>{len(d.found)}"
         f"<td>{_names(d.missed)}<td>{_names(d.wrong)}<td>{d.blocked:,} of {d.spam_calls:,}<td>{d.warned:,}"

@@ -27,7 +27,7 @@ class Scenery:
     numbers: tuple[str, ...]
 
     def number(self, role: str) -> Number:
-        """Whose number it is."""
+        """The phone number of a caller of the play, by its part's name."""
         return self.plan.parse(self.numbers[ROLES.index(role)])
 
 

@@ -49,14 +49,14 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
     def read(self, _most: int) -> bytes:
-        """All of it."""
+        """The whole body: a lie is never streamed."""
         return self.data
 
     def release_conn(self) -> None:
-        """Nothing to release."""
+        """As urllib3 calls it; there is no connection."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """As urllib3 calls it; there is no connection."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Liar:
     announced: tuple[int, int] = (0, 0)  # the round and the bucket that the phone spoke about last
 
     def request(self, method: str, url: str, body: bytes | None, headers: dict[str, str], **_: Any) -> Answer:
-        """As ``urllib3.PoolManager.request``."""
+        """As ``urllib3.PoolManager.request``: everything that was asked is kept, then lied to."""
         path = url.partition("//")[2].partition("/")[2]
         self.requests.append(Request(self.now, method, path, body or b"", "Authorization" in headers))
         if self.dice.random() < 0.02 and self.script is None:

@@ -17,7 +17,7 @@ from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING
 
 
 def document(round_: int, state: str, now: int, *, skip: bool = False, **changes: Any) -> dict[str, Any]:
-    """An honest-looking document."""
+    """What an honest server could have shown, unsigned; ``skip``: no bucket runs."""
     terms = {"runs": True, "report_bytes": 3, "parameters": plain(4.0, 5)}
     times = {"opens": now - 3600, "collects": now, "closes": now + 3600, "server_time": now}
     return {

@@ -80,9 +80,9 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
     return f"{value:.4g}" + (f" ± {deviation:.2g}" if deviation else "")
 
 
-def markdown(documents: Sequence[Mapping[str, Any]], command: str) -> str:
+def markdown(documents: Sequence[Mapping[str, Any]], command: str, heading: str = "Results") -> str:
     """The main tables for a documentation page, with the command that made them."""
-    parts = ["# Results", "", f"Made by `{command}` with hushcall {__version__}. Mean over repetitions.", ""]
+    parts = [f"# {heading}", "", f"Made by `{command}` with hushcall {__version__}. Mean over repetitions.", ""]
     for document in documents:
         if document["name"] in ("data", "theory"):
             continue
@@ -120,6 +120,7 @@ _WANTED = (
         "report_bytes",
         "calls_a_day",
         "crowd",
+        "central_epsilon",
         "no_privacy",
         "daily",
         "windowed",

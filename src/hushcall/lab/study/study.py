@@ -70,7 +70,7 @@ def run(name: str, calls: Calls, options: Options, progress: Callable[[str, int,
     if name == "poisoning":
         found = poisoning.document(options.quick)
     elif name == "users":
-        found = users.document(calls, options.quick)
+        found = users.document(calls, options.quick, lambda done, total: progress(name, done, total))
     elif name == "data":
         found = analytic.data_document(calls)
     elif name == "theory":
@@ -93,7 +93,8 @@ def run(name: str, calls: Calls, options: Options, progress: Callable[[str, int,
     else:
         raise InvalidParameter("experiment", f"be one of {', '.join(names())}", name)
     facts = {"data": options.data, "fingerprint": fingerprint(calls), "days": calls.days, "phones": busiest(calls)}
-    facts |= {"repetitions": 1 if options.quick else options.repetitions, "seed": options.seed, "cap": options.cap}
+    once = options.quick or name not in EXPERIMENTS  # what is computed from laws needs no second time
+    facts |= {"repetitions": 1 if once else options.repetitions, "seed": options.seed, "cap": options.cap}
     return {"name": name, **found, "run": facts | {"quick": options.quick, "version": __version__}}
 
 
@@ -103,7 +104,7 @@ def _shortened(setting: Setting, options: Options) -> Setting:
 
 
 def names() -> list[str]:
-    """Every experiment."""
+    """Every experiment, in the order in which ``all`` runs them."""
     return ["data", "theory", *EXPERIMENTS, "users", "poisoning"]
 
 
@@ -154,8 +155,25 @@ def write_page(documents: Sequence[dict[str, Any]], figures: dict[str, list[Path
     return path
 
 
-def write_tables(documents: Sequence[dict[str, Any]], command: str, folder: Path) -> Path:
-    """The main tables as Markdown."""
+def write_tables(documents: Sequence[dict[str, Any]], name: str, options: Options, folder: Path) -> Path:
+    """The main tables as Markdown, under the command that makes them again."""
     path = folder / "results.md"
-    write_whole(path, report.markdown(documents, command))
+    write_whole(path, report.markdown(documents, _command(name, options), _heading(name, options)))
     return path
+
+
+def _command(name: str, options: Options) -> str:
+    usual, words = Options(), ["hushcall experiment", name]
+    if options.data != usual.data:
+        words += ["--data", Path(options.data).name]
+    for option in ("cap", "repetitions", "seed"):
+        if getattr(options, option) != getattr(usual, option):
+            words += [f"--{option}", str(getattr(options, option))]
+    return " ".join([*words, "--quick"] if options.quick else words)
+
+
+def _heading(name: str, options: Options) -> str:
+    if is_synthetic(options.data):
+        return "Results"
+    capped = ", repeat filers capped" if options.cap else ""
+    return f"Real complaints: {name}{capped}"

@@ -27,10 +27,12 @@ from hushcall.lab.study.experiments import REAL_LEVEL, Statement
 from hushcall.learn.bucket_setup import open_bucket
 from hushcall.mechanisms import names
 from hushcall.numbers import NANP
+from hushcall.privacy.shuffle import DELTA, shuffled_epsilon
 from hushcall.profiles import DEFAULT, WINDOWS, Profile
 from hushcall.protocol.items import WHOLE
 from hushcall.protocol.seeds import SEED_BYTES
 
+MECHANISMS = (names.SUBSPACE, names.WHOLE_NUMBER)
 SCALES = (1, 10, 70, 700)
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)
 THETA = 10
@@ -86,28 +88,34 @@ def blocked(month: Month, chance: Chance, scale: int, windows: Sequence[int], *,
     """The share of a day's calls whose number was on the list, as a mean over the days."""
     blocked_on = np.zeros(month.calls.days)
     for area, days in month.repeating:
-        crowds = month.crowds[area if bucketed else WHOLE]
+        if max(days) < LIST_DAYS:
+            continue
+        found = _found(days, month.crowds[area if bucketed else WHOLE], chance, scale, windows)
         for day, count in days.items():
             if day >= LIST_DAYS:
-                blocked_on[day] += count * _listed(days, crowds, day, chance, scale, windows)
+                blocked_on[day] += count * _listed(found[day - LIST_DAYS : day], windows)
     judged = np.flatnonzero(month.a_day[LIST_DAYS:]) + LIST_DAYS
     return float(np.mean(blocked_on[judged] / month.a_day[judged]))
 
 
-def _listed(
-    days: Mapping[int, int], crowds: Sequence[float], today: int, chance: Chance, scale: int, windows: Sequence[int]
-) -> float:
-    """The chance that a number was found on one of the days before."""
-    found = []
-    for day in range(today - LIST_DAYS, today):
+def _found(
+    days: Mapping[int, int], crowds: Sequence[float], chance: Chance, scale: int, windows: Sequence[int]
+) -> list[float]:
+    """The chance that each day's decision finds a number, by the best of its windows; up to the last day it called."""
+    out = []
+    for day in range(max(days)):
+        best = 0.0
         for length in windows:
             inside = range(max(day - length + 1, 0), day + 1)
-            held = sum(days.get(one, 0) for one in inside)
-            if held and (days.get(day) or length > 1):
-                found.append(chance(round(scale * sum(crowds[one] for one in inside)), scale * held))
-    if windows == (1,):
-        return 1 - math.prod(1 - each for each in found)
-    return max(found, default=0.0)
+            if held := sum(days.get(one, 0) for one in inside):
+                best = max(best, chance(round(scale * sum(crowds[one] for one in inside)), scale * held))
+        out.append(best)
+    return out
+
+
+def _listed(found: Sequence[float], windows: Sequence[int]) -> float:
+    """The chance that a number was found on one of these days: days are independent, overlapping windows are not."""
+    return 1 - math.prod(1 - each for each in found) if tuple(windows) == (1,) else max(found, default=0.0)
 
 
 def private(profile: Profile, buckets: int = len(NANP.area_codes)) -> Chance:
@@ -136,30 +144,42 @@ def plain(size: int, holders: int) -> float:
 
 
 def rows(month: Month, quick: bool) -> Iterator[dict[str, Any]]:
-    """One row per crowd, ε and way of protecting numbers."""
+    """One row per crowd, ε and way of protecting numbers.
+
+    ``central_epsilon`` is what the crowd makes of ε (``privacy.shuffle``): the ε of one report against everybody who
+    sees what the crowd said and not who said what, readers of the list among them.
+    """
     for scale in SCALES[::2] if quick else SCALES:
         a_day = round(scale * float(np.mean(month.a_day)))
         best = blocked(month, plain, scale, (1,), bucketed=True)
         for epsilon in EPSILONS[::2] if quick else EPSILONS:
-            for mechanism in (names.SUBSPACE, names.WHOLE_NUMBER):
+            for mechanism in MECHANISMS:
                 daily = replace(DEFAULT, mechanism=mechanism, epsilon=epsilon, tau=THETA, level=REAL_LEVEL)
                 daily = replace(daily, windows=(1,), tolerance=0)
                 scan, bucketed = replace(daily, windows=WINDOWS), daily.bucketed
+                crowd = round(scale * month.usual_crowd(bucketed=bucketed))
                 yield {
                     "scale": scale,
                     "calls_a_day": a_day,
                     "mechanism": mechanism,
                     "epsilon": epsilon,
-                    "crowd": round(scale * month.usual_crowd(bucketed=bucketed)),
+                    "crowd": crowd,
+                    "central_epsilon": shuffled_epsilon(epsilon, max(crowd, 1)),
                     "no_privacy": best,
                     "daily": blocked(month, private(daily), scale, (1,), bucketed=bucketed),
                     "windowed": blocked(month, private(scan), scale, WINDOWS, bucketed=bucketed),
                 }
 
 
-def document(calls: Calls, quick: bool) -> dict[str, Any]:
+def document(
+    calls: Calls, quick: bool, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> dict[str, Any]:
     """The table, and what it says."""
-    found = list(rows(Month(calls), quick))
+    found = []
+    total = len(MECHANISMS) * (len(SCALES[::2]) * len(EPSILONS[::2]) if quick else len(SCALES) * len(EPSILONS))
+    for row in rows(Month(calls), quick):
+        found.append(row)
+        progress(len(found), total)
     return {
         "title": "How much privacy a population buys (share of all calls blocked, θ = 10)",
         "about": "expected values from the laws: every complaint stands for S phones, dummies double the crowd",
@@ -168,30 +188,39 @@ def document(calls: Calls, quick: bool) -> dict[str, Any]:
     }
 
 
+_TITLES = {
+    names.SUBSPACE: "area code in the clear: a bucket hides one",
+    names.WHOLE_NUMBER: "nothing in the clear: all hide one",
+}
+
+
 def draw(found: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
-    """The share of calls blocked against the crowd: a line for each ε, dashed by day, solid by windows."""
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    for axes, mechanism in zip(figure.subplots(1, 2, sharey=True), (names.SUBSPACE, names.WHOLE_NUMBER), strict=True):
+    """The share of calls blocked against the crowd, a line for each ε: dashed by day, solid by windows.
+
+    Below, what the same crowd makes of ε.
+    """
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    above, below = figure.subplots(2, 2, sharex=True, sharey="row", height_ratios=(3, 2))
+    for axes, crowds, mechanism in zip(above, below, MECHANISMS, strict=True):
         mine = [row for row in found if row["mechanism"] == mechanism]
         for place, epsilon in enumerate(sorted({row["epsilon"] for row in mine})):
             line = [row for row in mine if row["epsilon"] == epsilon]
-            for key, style in (("daily", "--"), ("windowed", "-")):
-                axes.plot(
-                    [row["calls_a_day"] for row in line],
-                    [100 * row[key] for row in line],
-                    linestyle=style,
-                    marker=MARKERS[place % len(MARKERS)],
-                    color=PALETTE[place % len(PALETTE)],
-                    label=f"ε = {epsilon:g}" if key == "windowed" else None,
-                )
+            calls, look = [row["calls_a_day"] for row in line], {"marker": MARKERS[place % len(MARKERS)]}
+            look["color"] = PALETTE[place % len(PALETTE)]
+            axes.plot(calls, [100 * row["daily"] for row in line], linestyle="--", **look)
+            axes.plot(calls, [100 * row["windowed"] for row in line], label=f"ε = {epsilon:g}", **look)
+            crowds.plot(calls, [row["central_epsilon"] for row in line], **look)
         best = {row["calls_a_day"]: 100 * row["no_privacy"] for row in mine}
         axes.plot(list(best), list(best.values()), color="0.5", linewidth=1, label="no privacy, daily")
         axes.set_xscale("log")
-        axes.set_xlabel("calls a day")
-        axes.set_title(mechanism)
+        axes.set_title(_TITLES[mechanism])
+        crowds.set_yscale("log")
+        crowds.set_xlabel("calls a day")
         tidy(axes)
-    figure.axes[0].set_ylabel("calls blocked, % (dashed: daily, solid: windows)")
-    figure.axes[0].legend(frameon=False)
+        tidy(crowds)
+    above[0].set_ylabel("calls blocked, % (dashed: daily, solid: windows)")
+    below[0].set_ylabel(f"ε of the crowd (δ = {DELTA:g})")
+    above[0].legend(frameon=False)
     figure.suptitle(title)
     save(figure, path)
 
@@ -209,4 +238,9 @@ def statements(found: Sequence[Mapping[str, Any]]) -> list[Statement]:
         grows = Statement("more users block more", "not measured", False)
     gains = [row["windowed"] >= row["daily"] - 0.002 for row in ours if row["scale"] < largest]
     text = f"{sum(gains)} of {len(gains)} rows"
-    return [grows, Statement("windows block at least as much as days, but for 0.2 points", text, all(gains))]
+    gained = Statement("windows block at least as much as days, but for 0.2 points", text, all(gains))
+    whole = [row for row in found if row["mechanism"] == names.WHOLE_NUMBER and row["scale"] == largest]
+    hidden = all(row["central_epsilon"] < 1 for row in whole)
+    text = ", ".join(f"{row['central_epsilon']:.2g} of {row['epsilon']:g}" for row in whole)
+    says = f"with nothing in the clear the largest crowd makes every ε smaller than 1 (δ = {DELTA:g})"
+    return [grows, gained, Statement(says, text, hidden)]

@@ -20,11 +20,11 @@ class Staged(Protocol):
 
     @property
     def mechanism(self) -> PrefixSplit:
-        """Its phones' half."""
+        """The phones' half, with the parameters that were planned with."""
 
     @property
     def domain(self) -> range:
-        """The items that exist."""
+        """The items that exist: what spells no number is never listed."""
 
     def law(self, reports: int) -> Support:
         """The odds of support at every stage."""

@@ -47,7 +47,7 @@ class PrefixTally:
         return len(self.values)
 
     def merge(self, other: PrefixTally) -> PrefixTally:
-        """Both together."""
+        """The rows of both, one behind the other; made by other parameters, they are refused."""
         same_maker(self.made_by, other.made_by)
         return PrefixTally(
             self.made_by,
@@ -88,7 +88,7 @@ class PrefixExtendingLearner(InOnePart[PrefixTally]):
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     def tally(self, reports: Iterable[Reported]) -> PrefixTally:
@@ -101,7 +101,7 @@ class PrefixExtendingLearner(InOnePart[PrefixTally]):
         return PrefixTally(self.made_by, seeds(publics), groups.astype(np.uint8), values)
 
     def from_bytes(self, data: bytes) -> PrefixTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         arrays = files.unpack(self.made_by, data)
         return PrefixTally(
             self.made_by,
@@ -162,7 +162,7 @@ class PrefixExtendingLearner(InOnePart[PrefixTally]):
 
     @property
     def setting(self) -> str:
-        """How many groups."""
+        """How many groups the phones are split into, for tables."""
         return described(self.mechanism.groups)
 
 

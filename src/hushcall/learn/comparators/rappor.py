@@ -62,7 +62,7 @@ class RapporTally:
         return RapporTally(self.made_by, self.ones + other.ones, self.sizes + other.sizes)
 
     def to_bytes(self) -> bytes:
-        """Versioned and checksummed."""
+        """Counts per bit, versioned and checksummed: a flipped byte is noticed."""
         return files.pack(self.made_by, {"ones": self.ones, "sizes": self.sizes})
 
 
@@ -90,7 +90,7 @@ class RapporLearner(InOnePart[RapporTally]):
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     def tally(self, reports: Iterable[Reported]) -> RapporTally:
@@ -103,7 +103,7 @@ class RapporLearner(InOnePart[RapporTally]):
         return RapporTally(self.made_by, ones, np.bincount(cohorts, minlength=chosen.cohorts).astype(np.int64))
 
     def from_bytes(self, data: bytes) -> RapporTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         arrays = files.unpack(self.made_by, data)
         return RapporTally(self.made_by, arrays["ones"].astype(np.int64), arrays["sizes"].astype(np.int64))
 

@@ -52,7 +52,7 @@ class TreeTally:
         return TreeTally(self.made_by, self.sums + other.sums, self.sizes + other.sizes)
 
     def to_bytes(self) -> bytes:
-        """Versioned and checksummed."""
+        """Sums and sizes per level, versioned and checksummed: a flipped byte is noticed."""
         return files.pack(self.made_by, {"sizes": self.sizes, "sums": self.sums})
 
 
@@ -79,7 +79,7 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
 
     @cached_property
     def made_by(self) -> bytes:
-        """Names the parameters."""
+        """Names the parameters in a tally's header: a tally of others is refused."""
         return files.fingerprint(self.mechanism)
 
     def tally(self, reports: Iterable[Reported]) -> TreeTally:
@@ -96,7 +96,7 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
         return TreeTally(self.made_by, sums, np.bincount(levels, minlength=chosen.groups).astype(np.int64))
 
     def from_bytes(self, data: bytes) -> TreeTally:
-        """Read a tally back."""
+        """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         arrays = files.unpack(self.made_by, data)
         return TreeTally(self.made_by, arrays["sums"].astype(np.int32), arrays["sizes"].astype(np.int64))
 
@@ -105,7 +105,7 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
         return Support(reports, self.mechanism.randomiser.keep / ONE, 0.5)
 
     def agreements(self, tally: TreeTally, level: int, prefixes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """C(x) of each prefix."""
+        """C(x) of each prefix: reports whose sign agrees with its entry."""
         columns = self.mechanism.columns
         total = np.full(len(prefixes), tally.sizes[level], dtype=np.int64)
         for row, function in enumerate(self.mechanism.sketch[level]):
@@ -164,14 +164,14 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
 
     @property
     def setting(self) -> str:
-        """How many groups."""
+        """How many groups the phones are split into, for tables."""
         return described(self.mechanism.groups)
 
 
 def open_bucket(
     profile: Profile, plan: NumberingPlan, users: int, seed: bytes, buckets: int
 ) -> TreeHistogramLearner | None:
-    """Behind the histograms' gate."""
+    """Behind the histograms' gate: the rival is not helped by a gate of its own."""
     if not more_than_tau(users, profile.tau):
         return None
     return TreeHistogramLearner(

@@ -52,7 +52,7 @@ class Personal:
 
     @classmethod
     def load(cls, store: Store) -> Personal:
-        """As it is kept."""
+        """As it is kept in the store's settings; empty where nothing was kept."""
         try:
             kept = json.loads(store.get(SETTING, "{}"))
             return cls({str(pattern): Action(what) for pattern, what in kept.items()})
@@ -60,7 +60,7 @@ class Personal:
             raise InvalidData("own list", "be as this release keeps it", "another") from None
 
     def save(self, store: Store) -> None:
-        """Keep it."""
+        """Keep it in the store's settings, all or nothing."""
         store.put(SETTING, json.dumps({pattern: what.value for pattern, what in sorted(self.entries.items())}))
 
 

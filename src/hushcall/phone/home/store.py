@@ -75,6 +75,9 @@ _MIGRATIONS = (
     -- What this phone was told about a round's keys, to compare with what everybody was told.
     CREATE TABLE told (server TEXT, round INTEGER, digest TEXT NOT NULL, PRIMARY KEY (server, round)) WITHOUT ROWID;
     """,
+    """
+    DROP TABLE told;  -- a round's keys are in its document, which ``documents`` holds
+    """,
 )
 
 

@@ -23,8 +23,6 @@ from hushcall.protocol.round_document import RoundInfo
 
 TERMS = "anonymity.terms"
 """The setting with the newest terms that the server told: through its relay the phone asks for rounds."""
-TROUBLE = "anonymity.trouble"
-"""The setting that says why this phone no longer believes its server's keys; empty where it does."""
 
 
 @runtime_checkable
@@ -32,7 +30,7 @@ class Hiding(Protocol):
     """A transport that can also get a token, and speak without a name."""
 
     def issue(self, round_: int, request: bytes) -> bytes:
-        """The blind signature."""
+        """The blind signature of a request; asked again, the same one is signed again."""
 
     def without_name(self, terms: AnonymityTerms, token: bytes = b"") -> Transport:
         """The same server, spoken to without a name."""
@@ -99,20 +97,12 @@ def round_source(store: Store, transport: Transport) -> Transport:
 
 
 def forget_terms(store: Store) -> None:
-    """Ask directly next time."""
+    """Ask the server directly next time: the gateway's key has changed."""
     store.put(TERMS, "")
 
 
-def remember(store: Store, server: str, info: RoundInfo) -> None:
-    """Keep what the server told about a round's keys, to compare it with what everybody is told."""
+def remember(store: Store, info: RoundInfo) -> None:
+    """Keep the way to the relay. Whether everybody is told the same keys is :mod:`witness`'s to see."""
     plain = json.dumps(info.anonymity.to_plain()) if info.anonymity else ""
     if store.get(TERMS) != plain:
         store.put(TERMS, plain)
-    if info.anonymity is None:
-        return
-    digest = info.anonymity.digest()
-    before = store.row("SELECT digest FROM told WHERE server = ? AND round = ?", server, info.round)
-    if before is None:
-        store.run("INSERT INTO told (server, round, digest) VALUES (?, ?, ?)", server, info.round, digest)
-    elif before[0] != digest:
-        store.put(TROUBLE, f"round {info.round} had two different keys within one day")

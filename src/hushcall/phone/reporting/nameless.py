@@ -37,7 +37,7 @@ class NamelessTransport(HttpTransport):
         self._terms, self._blind, self._coins = terms, token, coins
 
     def authorization(self) -> str:
-        """RFC 9577, section 2.2."""
+        """``PrivateToken token=…`` as RFC 9577, section 2.2, writes it."""
         return f'PrivateToken token="{base64.urlsafe_b64encode(self._blind).decode()}"' if self._blind else ""
 
     def _once(self, method: str, path: str, body: bytes | None, kind: str) -> Answer:

@@ -38,7 +38,7 @@ def see(store: Store, server: str, document: Mapping[str, Any], now: int) -> Non
 def compare(store: Store, server: str, named: Mapping[int, Mapping[str, str]], now: int) -> str:
     """Compare what was seen with what the list names; the trouble, if there is any."""
     for round_, part, sha256 in store.rows("SELECT round, part, sha256 FROM documents WHERE server = ?", server):
-        public = named.get(round_, {}).get(part)
+        public = _public(named, round_, part)
         if public is not None and public != sha256:
             evidence = json.dumps({"list names": public, "this phone saw": sha256})
             store.run(
@@ -47,6 +47,12 @@ def compare(store: Store, server: str, named: Mapping[int, Mapping[str, str]], n
             )
             _tell(store, server, f"it showed this phone another round {round_} than everybody else ({part})")
     return trouble(store, server)
+
+
+def _public(named: Mapping[int, Mapping[str, str]], round_: int, part: str) -> str | None:
+    """What a list says of a part; None: it does not speak of such rounds. A list that leaves one out denies it."""
+    silent = not named or not min(named) <= round_ <= max(named)
+    return None if silent else named.get(round_, {}).get(part, "")
 
 
 def trouble(store: Store, server: str) -> str:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from hushcall.errors import InvalidList, InvalidParameter, Refused, UntrustedList
 from hushcall.phone.home.action import Action
 from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE, LoadedList, Policy, Verdict, check, read_header
-from hushcall.protocol import anonymity
 from hushcall.protocol.blocklist import apply_delta, iso
 from hushcall.protocol.charter import ROUNDS_TARGET, read_rounds_file
 from hushcall.whole_file import write_whole
@@ -45,7 +44,6 @@ class SyncResult:
     bytes: int
     expires: datetime
     round: int = 0
-    digests: dict[int, str] | None = None  # what everybody was told about anonymous rounds; None where there were none
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,9 @@ class ListClient:
         state = {"version": loaded.version, "synced": _text(now or datetime.now(UTC)), "expires": _text(source.expires)}
         write_whole(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
         before = None if held is None else _version(held)
-        named = source.info(anonymity.TARGET)
-        digests = None if named is None else anonymity.read_digests(source.download(named))
         cost = fetcher.requests, fetcher.bytes
         newest = int(read_header(data)["round"])
-        return SyncResult(before, loaded.version, len(loaded), how, *cost, source.expires, newest, digests)
+        return SyncResult(before, loaded.version, len(loaded), how, *cost, source.expires, newest)
 
     def named_rounds(self) -> dict[int, dict[str, str]]:
         """The digests of rounds that the list synced last names: round → part → digest."""

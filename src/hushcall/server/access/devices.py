@@ -149,7 +149,7 @@ class Devices:
                 raise InvalidParameter(what, "exist and not be revoked", row_id)
 
     def admin(self, token: str) -> Admin:
-        """Whose token this is."""
+        """Whose token this is, by its hash; a revoked or unknown one is a :class:`Problem`."""
         query = sa.select(schema.admins).where(schema.admins.c.token_hash == token_hash(token))
         row = next(iter(typed(AdminRow, self.store.rows(query))), None)
         if row is None:

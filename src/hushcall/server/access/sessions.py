@@ -3,7 +3,7 @@
 The cookie names the operator, when it ends and a random seed, under an HMAC. Its key comes from the server's timestamp
 key, which all workers of one service share and no database holds: several servers recognise each other's sessions, a
 stolen backup of the database opens none, and rotating that key ends them all. The operator's row is read every time, so
-a revoked token ends its sessions at once.
+a revoked token ends its sessions at once; and so are those that were ended by logging out.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from hushcall.errors import InvalidParameter
 from hushcall.privacy.coins import ByteSource, read
 from hushcall.server.access.devices import Admin
+from hushcall.server.access.tokens import token_hash as hash_of
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
@@ -66,7 +67,7 @@ class Sessions:
         return f"{start}.{self._mac('session', start, bytes(row.token_hash))}"
 
     def read(self, cookie: str, now: int) -> Session | None:
-        """The session of a cookie; None if it is forged, over, or its operator's token was revoked."""
+        """The session of a cookie; None if it is forged, over or ended, or its operator's token was revoked."""
         found = _SHAPE.fullmatch(cookie)
         if found is None or int(found[2]) <= now:
             return None
@@ -77,9 +78,23 @@ class Sessions:
         if not hmac.compare_digest(self._mac("session", start, token_hash), found[4]):
             return None
         admin = Admin(row.id, row.note, frozenset(row.scopes.split(",")))
-        if "read" not in admin.scopes:
+        if "read" not in admin.scopes or self._ended(cookie):
             return None
         return Session(admin, int(found[2]), self._mac("form", start, token_hash))
+
+    def end(self, cookie: str, now: int) -> None:
+        """Let a session end before its time, in every browser that has its cookie."""
+        session, table = self.read(cookie, now), schema.ended_sessions
+        if session is None:
+            return
+        with self.store.write("end session") as connection:
+            connection.execute(sa.delete(table).where(table.c.until <= now))
+            row = {"session": hash_of(cookie), "until": session.expires}
+            self.store.insert_new(connection, table, [row], key=("session",))
+
+    def _ended(self, cookie: str) -> bool:
+        table = schema.ended_sessions.c
+        return bool(self.store.rows(sa.select(table.until).where(table.session == hash_of(cookie))))
 
     def _row(self, admin: int) -> sa.Row[tuple[int, bytes, str, str, int | None]] | None:
         table = schema.admins.c

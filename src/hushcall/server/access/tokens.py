@@ -21,5 +21,5 @@ def new_token(prefix: str, coins: ByteSource) -> str:
 
 
 def token_hash(token: str) -> bytes:
-    """What is stored."""
+    """What is stored: SHA-256, which is enough for 256 random bits."""
     return hashlib.sha256(token.encode("utf-8", errors="replace")).digest()

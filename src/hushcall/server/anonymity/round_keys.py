@@ -47,13 +47,13 @@ class TokenSecret:
         return cls(int.from_bytes(data[:half], "big"), int.from_bytes(data[half:], "big"))
 
     def to_bytes(self) -> bytes:
-        """Both primes, equally long."""
+        """Both primes, equally long, most significant byte first."""
         size = KEY_BITS // 16
         return self.p.to_bytes(size, "big") + self.q.to_bytes(size, "big")
 
     @property
     def key(self) -> TokenKey:
-        """The public half."""
+        """The public half, as phones are told it."""
         return TokenKey(PublicKey(self.p * self.q))
 
 
@@ -96,13 +96,6 @@ def round_of_key(connection: Connection, key_id: bytes) -> int | None:
     table = schema.anonymity.c
     found = connection.execute(sa.select(table.round).where(table.key_id == key_id)).scalar()
     return None if found is None else int(found)
-
-
-def digests(connection: Connection) -> dict[int, str]:
-    """Round → digest of its terms, for the signed file."""
-    rows = connection.execute(sa.select(schema.anonymity.c.round)).scalars().all()
-    found = {round_id: terms_of(connection, round_id) for round_id in rows}
-    return {round_id: terms.digest() for round_id, terms in found.items() if terms is not None}
 
 
 def gateway_key(store: Store, coins: ByteSource) -> tuple[KeyConfig, bytes]:

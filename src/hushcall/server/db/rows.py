@@ -177,7 +177,7 @@ def round_rows(connection: Connection, query: sa.Select[Any]) -> list[RoundRow]:
 
 
 def round_of(connection: Connection, round_id: int) -> RoundRow | None:
-    """One round."""
+    """One round, or None where there is none of that id."""
     return next(iter(round_rows(connection, sa.select(schema.rounds).where(schema.rounds.c.id == round_id))), None)
 
 

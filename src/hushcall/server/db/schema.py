@@ -72,7 +72,7 @@ rounds = Table(
     Column("plan", String(32), nullable=False),
     Column("window", Integer, nullable=False),
     Column("seed", LargeBinary(32), nullable=False),  # public: hash functions come from it
-    Column("secret", LargeBinary(32), nullable=False),  # tickets come from it; erased with the raw reports
+    Column("secret", LargeBinary(32), nullable=False),  # tickets come from it; erased when the round is decoded
     Column("opens", BigInteger, nullable=False),
     Column("collects", BigInteger, nullable=False),
     Column("closes", BigInteger, nullable=False),
@@ -94,7 +94,7 @@ anonymity = Table(
     "anonymity",  # the issuer's: the keys of a round in which phones may take part without a name
     metadata,
     Column("round", _KEY, primary_key=True, autoincrement=False),
-    Column("token_secret", LargeBinary, nullable=False),  # erased with the raw reports
+    Column("token_secret", LargeBinary, nullable=False),  # erased when the round is decoded
     Column("token_key", LargeBinary, nullable=False),
     Column("key_id", LargeBinary(32), nullable=False, unique=True),
     Column("gateway", LargeBinary, nullable=False),
@@ -103,7 +103,7 @@ anonymity = Table(
 )
 
 issued = Table(
-    "issued",  # the issuer's: who has a token for a round; dropped with the raw reports
+    "issued",  # the issuer's: who has a token for a round; dropped when the round is decoded
     metadata,
     Column("round", _KEY, primary_key=True, autoincrement=False),
     Column("device", _KEY, primary_key=True, autoincrement=False),
@@ -212,6 +212,13 @@ appeals = Table(
     Column("closed_why", Text),
     Index("appeals_by_number", "number"),
 )
+Index(
+    "appeals_open",  # one number has one open appeal, whoever asks at the same time
+    appeals.c.number,
+    unique=True,
+    sqlite_where=appeals.c.closed.is_(None),
+    postgresql_where=appeals.c.closed.is_(None),
+)
 
 files = Table(
     "files",  # what is published, byte for byte: TUF metadata and targets
@@ -251,6 +258,13 @@ proofs = Table(
     metadata,
     Column("proof", LargeBinary(80), primary_key=True),
     Column("at", BigInteger, nullable=False),
+)
+
+ended_sessions = Table(
+    "ended_sessions",  # of operators who logged out before their time
+    metadata,
+    Column("session", LargeBinary(32), primary_key=True),  # SHA-256 of the cookie
+    Column("until", BigInteger, nullable=False),  # when it would have ended by itself: then the row goes
 )
 
 leases = Table(

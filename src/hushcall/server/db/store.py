@@ -30,6 +30,8 @@ from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, round_rows
 
 BUSY_SECONDS = 60
+"""How long a writer waits for its turn, and a statement may take, unless it says that it has less patience."""
+CONNECT_SECONDS = 5
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
 _PUBLISHING_LOCK = _MIGRATION_LOCK + 1  # another one: lists are put into force one after the other
@@ -52,15 +54,25 @@ class Store:
         return self.engine.dialect.name == "postgresql"
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A transaction that only looks."""
-        with self.engine.connect() as connection:
+    def read(self, patience: float = BUSY_SECONDS) -> Iterator[Connection]:
+        """A transaction that only looks; on PostgreSQL no statement in it takes longer than ``patience``."""
+        with self.engine.connect().execution_options(patience=patience) as connection:
             yield connection
 
+    def beat(self, worker: str, now: float, patience: float) -> None:
+        """Write something: whoever can do that can take uploads."""
+        row = {"name": "heartbeat", "holder": worker, "until": now}
+        with self.write("heartbeat", patience) as connection:
+            self.insert_new(connection, schema.leases, [row], key=("name",))
+            connection.execute(sa.update(schema.leases).where(schema.leases.c.name == row["name"]).values(**row))
+
     @contextmanager
-    def write(self, name: str) -> Iterator[Connection]:
-        """A transaction that is on disk when it returns, or not at all."""
-        with self.engine.connect().execution_options(writes=True) as connection:
+    def write(self, name: str, patience: float = BUSY_SECONDS) -> Iterator[Connection]:
+        """A transaction that is on disk when it returns, or not at all.
+
+        It waits at most ``patience`` seconds for its turn, and as long for each statement on PostgreSQL.
+        """
+        with self.engine.connect().execution_options(writes=True, patience=patience) as connection:
             with connection.begin():
                 yield connection
                 self.fault(f"{name}: before commit")
@@ -209,7 +221,7 @@ def make_engine(url: str) -> Engine:
     """An engine whose commits are durable: full sync on SQLite, PostgreSQL's own default there."""
     parsed = parse_url(url)
     if parsed.get_backend_name() == "postgresql":
-        return sa.create_engine(parsed, pool_size=8, max_overflow=8, pool_pre_ping=True)
+        return _postgres_engine(parsed)
     if parsed.get_backend_name() != "sqlite":
         raise InvalidParameter("database", "be SQLite or PostgreSQL", parsed.get_backend_name())
     if parsed.database and parsed.database != ":memory:":
@@ -236,10 +248,39 @@ def make_engine(url: str) -> Engine:
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
         # A writer takes its turn at once: one that starts by reading and then wants to write could be refused.
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        options = connection.get_execution_options()
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={_milliseconds(options)}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes", False) else "BEGIN")
 
     return engine
+
+
+def _postgres_engine(url: sa.URL) -> Engine:
+    """No wait without an end: not for a connection, a lock or a statement, nor for a server that went silent."""
+    waits = {"statement_timeout": BUSY_SECONDS * 1000, "lock_timeout": BUSY_SECONDS * 800}
+    given = {
+        "connect_timeout": CONNECT_SECONDS,
+        "tcp_user_timeout": BUSY_SECONDS * 1000,
+        "options": " ".join(f"-c {name}={value}" for name, value in waits.items()),
+    }
+    arguments = {name: value for name, value in given.items() if name not in url.query}  # the operator's come first
+    engine = sa.create_engine(
+        url, pool_size=8, max_overflow=8, pool_pre_ping=True, pool_timeout=CONNECT_SECONDS, connect_args=arguments
+    )
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("patience", BUSY_SECONDS) != BUSY_SECONDS:
+            most = _milliseconds(options)
+            # A lock that does not come is told apart from a statement that takes long.
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout={most * 4 // 5}; SET LOCAL statement_timeout={most}")
+
+    return engine
+
+
+def _milliseconds(options: Mapping[str, Any]) -> int:
+    return round(1000 * float(options.get("patience", BUSY_SECONDS)))
 
 
 def migrate(engine: Engine) -> None:
@@ -248,6 +289,8 @@ def migrate(engine: Engine) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS))
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         if engine.dialect.name == "postgresql":
+            # Another worker may be at it, and a large table takes as long as it takes.
+            connection.exec_driver_sql("SET LOCAL lock_timeout=0; SET LOCAL statement_timeout=0")
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         config.attributes["connection"] = connection
         try:

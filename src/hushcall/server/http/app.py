@@ -17,7 +17,10 @@ from hushcall.server.http.fast_path import FastPath
 from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
 from hushcall.server.http.rate_limit import RateLimit
+from hushcall.server.http.readiness import Watch
+from hushcall.server.http.rendered import Rendered
 from hushcall.server.http.routes import admin, carddav, gateway, lists, pages, phoneblock, phones, probes
+from hushcall.server.http.share import Share
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
 from hushcall.server.problems import Problem
@@ -37,11 +40,14 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        intake = Intake(service.store, service.worker, settings.guard.per_device)
         given = settings.intake
+        intake = Intake(service.store, service.worker, settings.guard.per_device, given.patience)
         app.state.commits = GroupCommit(
-            intake, given.batch, given.linger_ms / 1000, given.queue, metrics.observe_commit
+            intake, given.batch, given.linger_ms / 1000, given.queue, metrics.observe_commit, given.patience
         )
+        app.state.watch = Watch(service)
+        shared = metrics.Sharing(service.worker)
+        shared.start()
         hand = Scheduler(service) if (settings.round.scheduler if scheduler is None else scheduler) else None
         if hand:
             hand.start()
@@ -49,6 +55,8 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         await app.state.commits.stop()
         if hand:
             await asyncio.get_running_loop().run_in_executor(None, hand.stop)
+        shared.stop()
+        app.state.watch.close()
         service.close()
 
     app = FastAPI(
@@ -62,6 +70,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         license_info={"name": "Apache-2.0"},
     )
     app.state.service = service
+    app.state.rendered, app.state.last_upload = Rendered(), float("-inf")
     app.state.limiter = RateLimit(settings.intake.per_device)
     app.state.sealed = RateLimit(settings.intake.sealed)
     for routes in (phones, gateway, lists, phoneblock, carddav, admin, probes, pages):
@@ -71,6 +80,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
     describe(app)
+    app.add_middleware(Share)
     app.add_middleware(FastPath)
     app.add_middleware(Border, max_body=settings.intake.max_body, access_log=settings.server.access_log)
     return app

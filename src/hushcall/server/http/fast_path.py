@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import time
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -104,7 +105,10 @@ class FastPath:
             await self.app(scope, receive, send)
             return
         scope["route"] = _Named(_REPORTS if match[2] else _ANNOUNCEMENTS)
-        state, round_id, body = scope["app"].state, int(match[1]), await _body(receive)
+        state, round_id = scope["app"].state, int(match[1])
+        state.last_upload = time.monotonic()
+        state.commits.refuse_if_full()
+        body = await _body(receive)
         authorization = next((value for key, value in scope["headers"] if key == b"authorization"), b"").decode(
             "latin-1"
         )

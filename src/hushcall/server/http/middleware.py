@@ -22,6 +22,8 @@ CSP = (
 )
 HUNG_UP = 499
 """How a request that its caller did not finish is counted."""
+PIECE = 1 << 16
+"""Bytes of an answer that are handed to a connection at a time."""
 _HEADERS = [
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -42,6 +44,8 @@ class Border:
             await self.app(scope, receive, send)
             return
         answer = _Answer(send)
+        if scope["method"] == "HEAD":  # whatever can be got can be asked about
+            scope, answer.silent = {**scope, "method": "GET"}, True
         try:
             if _declared_length(scope) > self.max_body:
                 raise Problem("oversized", f"A request may have {self.max_body} bytes.")
@@ -62,14 +66,29 @@ class _Answer:
     """The way out: adds our headers, and remembers what was answered."""
 
     def __init__(self, send: Send) -> None:
-        self.send, self.status, self.started = send, 0, False
+        self.send, self.status, self.started, self.silent = send, 0, False, False
 
     async def __call__(self, message: Message) -> None:
         """One message of the answer."""
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
             message["headers"] = [*message["headers"], *_HEADERS]
+        elif self.silent:
+            message = {**message, "body": b""}
+        elif len(message.get("body", b"")) > PIECE:
+            await self._in_pieces(message)
+            return
         await self.send(message)
+
+    async def _in_pieces(self, message: Message) -> None:
+        """A long body, the next piece when the caller has taken the last one: what it does not read is not kept twice.
+
+        Its bytes may be shared by all who ask for them; what waits in a connection is a copy.
+        """
+        body, more = memoryview(message["body"]), message.get("more_body", False)
+        for at in range(0, len(body), PIECE):
+            last = at + PIECE >= len(body)
+            await self.send({**message, "body": bytes(body[at : at + PIECE]), "more_body": more or not last})
 
     async def problem(self, problem: Problem) -> None:
         """Refuse, unless an answer is under way already."""

@@ -102,6 +102,7 @@ class Intake:
     store: Store
     worker: str
     most_refused: int = 1 << 30
+    patience: float = 10.0  # seconds that a batch waits for the database: phones give up after 30
     silenced: set[tuple[int, int]] = field(default_factory=set)  # (round, device) that is not listened to any more
     decisions: Decisions = field(default_factory=Decisions)
     redeeming: Redeeming = field(default_factory=Redeeming)
@@ -110,7 +111,7 @@ class Intake:
         """Decide about a batch in one transaction; durable when it returns. The n-th answer is to the n-th upload."""
         refused: Counter[tuple[int, str]] = Counter()
         by_device: Counter[tuple[int, int]] = Counter()
-        with self.store.write("intake") as connection:
+        with self.store.write("intake", self.patience) as connection:
             batch = _Batch(self.store, connection, self.decisions, self.redeeming, asked)
             answers: list[Answer | Problem] = []
             for one in asked:

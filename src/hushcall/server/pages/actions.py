@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from hushcall.errors import HushcallError, InvalidNumber
 from hushcall.numbers import NumberingPlan
-from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, PUBLISHED, TAKES_UPLOADS
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, PUBLISHED, TAKES_UPLOADS, RoundState
 from hushcall.server.access.devices import Admin
 from hushcall.server.logs import log
 from hushcall.server.pages.words import number as spaced
 from hushcall.server.problems import Problem
 from hushcall.server.rounds.round_status import one_round
+from hushcall.server.rounds.state_machine import Seen
 from hushcall.server.service import Service
 
 _MOST = {"why": 1000, "who": 200, "number": 40}
@@ -49,6 +50,7 @@ class Asked:
     round: int = 0
     why: str = ""
     who: str = ""
+    seen: Seen | None = None  # the newest round, as the page that asks showed it
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Action:
     fields: tuple[str, ...]
     question: Callable[[Service, Asked], str]
     do: Callable[[Service, Asked], Done]
+    seen: Callable[[Service], str] = lambda _: ""  # what the question was about, sent back with the answer
 
 
 def checked(action: Action, form: Mapping[str, str], admin: Admin, plan: NumberingPlan) -> Asked:
@@ -93,7 +96,13 @@ def checked(action: Action, form: Mapping[str, str], admin: Admin, plan: Numberi
         if name in action.fields and not (_whole(text) and 0 < int(text) < 1 << 31):
             raise Problem("bad-request", f"The field '{name}' must be a whole number.")
         whole[name] = int(text) if name in action.fields else 0
-    return Asked(admin, number, whole["entry"], whole["round"], why, who or admin.note or "operator")
+    seen = _read_seen(form.get("seen", ""))
+    return Asked(admin, number, whole["entry"], whole["round"], why, who or admin.note or "operator", seen)
+
+
+def _read_seen(text: str) -> Seen | None:
+    number, _, state = text.partition(" ")
+    return (int(number), RoundState(state)) if _whole(number) and state in list(RoundState) else None
 
 
 def _whole(text: str) -> bool:
@@ -140,12 +149,10 @@ def _release(service: Service, asked: Asked) -> Done:
 
 
 def _advance(service: Service, asked: Asked) -> Done:
-    del asked
-
     def later() -> None:
         """Decoding takes its time: the overview shows how far it is."""
         try:
-            service.rounds.advance(service.now, force=True)
+            service.rounds.advance(service.now, force=True, seen=asked.seen)
         except Exception as error:
             log("moving on failed", level=logging.ERROR, error=error)
 
@@ -170,6 +177,11 @@ def _what_moves(service: Service, _: Asked) -> str:
         held = f"Round {round_.id} is held and stays so."
         return held if round_.phase in TAKES_UPLOADS else f"{held} The next round opens now."
     return _NEXT[round_.phase].format(id=round_.id)
+
+
+def _newest(service: Service) -> str:
+    newest = service.rounds.newest()
+    return "" if newest is None else f"{newest.id} {newest.state}"
 
 
 def _says(text: str) -> Callable[[Service, Asked], str]:
@@ -236,6 +248,6 @@ ACTIONS = {
             _says("Round {round} goes on from where it was held."),
             _release,
         ),
-        Action("advance", "rounds", "Move on now", "Move on", (), _what_moves, _advance),
+        Action("advance", "rounds", "Move on now", "Move on", ("seen",), _what_moves, _advance, _newest),
     )
 }

@@ -90,7 +90,7 @@ def _soon(role: RoleStatus, now: datetime) -> bool:
 
 
 def machine(service: Service) -> Machine:
-    """What it runs on."""
+    """Versions, database, its size and rows: what a report of trouble needs."""
     store = service.store
     with store.read() as connection:
         revision = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
@@ -121,6 +121,12 @@ class Budget:
 
     profile: Profile
     window: int
+    relay: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the server cannot tell whose a report is."""
+        return self.profile.anonymous and self.relay
 
     @property
     def factor(self) -> float:

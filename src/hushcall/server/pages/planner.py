@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def row(self) -> Row | None:
-        """What was asked for."""
+        """The row of what was asked for, among its neighbours."""
         return next((row for row in self.rows if row.chosen), None)
 
 
@@ -120,7 +120,7 @@ def _read(form: Mapping[str, str], wish: Wish, areas: int) -> tuple[Wish, dict[s
 
 @lru_cache(maxsize=512)
 def row_of(wish: Wish, numbering: NumberingPlan) -> Row:
-    """What these figures buy."""
+    """What these figures buy: whom they find, and how much would be listed wrongly."""
     # Brings scipy and numba, which take a second or two to import: not when the server starts.
     from hushcall.learn import planning
     from hushcall.learn.bucket_setup import open_bucket

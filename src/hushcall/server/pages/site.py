@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from hushcall.protocol.states import HELD, PHASES, PUBLISHED
 from hushcall.server.access import sessions
 from hushcall.server.db.schema import buckets
-from hushcall.server.pages import charts, findings
+from hushcall.server.pages import charts, crowd, findings
 from hushcall.server.pages.health import Budget, Health, health, machine
 from hushcall.server.pages.listed import Lists
 from hushcall.server.pages.overview import BARS, DONE, Kept, Overview, overview
@@ -27,6 +27,7 @@ from hushcall.server.service import Service
 LIVE_SECONDS = 2.0
 """How old a live part may be: as long as a viewer waits between two looks, so that fifty cost what one does."""
 SLOW_SECONDS = 30.0
+FOREVER = float("inf")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,12 @@ class Site:
         self.machine = Kept(lambda: machine(service), SLOW_SECONDS)
         self._public = Kept(lambda: self._part("parts/live_public.html", self.public_values()), LIVE_SECONDS)
         self._live = Kept(lambda: self._part("parts/live.html", self.live_values()), LIVE_SECONDS)
+        self.pages: dict[str, Kept[Part]] = {
+            "docs.html": Kept(lambda: self._anonymous("docs.html"), FOREVER),
+            "owner.html": Kept(lambda: self._part("owner.html", self.owner_values()), LIVE_SECONDS),
+            "welcome.html": Kept(lambda: self._anonymous("welcome.html"), LIVE_SECONDS),
+        }
+        self.values: dict[str, Callable[[], dict[str, Any]]] = {"welcome.html": self.welcome_values}
         self._decided = Kept(lambda: self._part("parts/decided.html", self.decided_values()), LIVE_SECONDS)
 
     def forget(self) -> None:
@@ -64,16 +71,31 @@ class Site:
         """What changes once a round: buckets and what was found."""
         return self._decided.get()
 
+    def _anonymous(self, template: str) -> Part:
+        """A whole page as anybody sees it who is nobody in particular."""
+        path = {"welcome.html": "/"}.get(template, f"/{template.removesuffix('.html')}")
+        common = {"session": None, "flash": "", "path": path, "now": self.service.now}
+        return self._part(template, {**common, **self.values[template]()})
+
+    def welcome_values(self) -> dict[str, Any]:
+        """What the first page shows to everybody."""
+        return {"budget": self.budget(), "live": self.live(operator=False).data.decode()}
+
     def _part(self, template: str, values: Mapping[str, Any]) -> Part:
         data = render(template, **values)
         return Part(data, etag_of(data))
 
     def budget(self) -> Budget:
         """The privacy budget in force: that of the newest round, or what the first one will have."""
-        newest = self.service.rounds.newest()
+        newest, settings = self.service.rounds.newest(), self.service.settings
+        relay = bool(settings.round.relay)
         if newest is None:
-            return Budget(self.service.settings.profile, self.service.settings.list.window)
-        return Budget(newest.profile, newest.window)
+            return Budget(settings.profile, settings.list.window, relay)
+        return Budget(newest.profile, newest.window, relay)
+
+    def crowds(self) -> list[crowd.Crowd]:
+        """What the crowds of the newest round add, for operators."""
+        return crowd.of_newest_round(self.service.store, self.budget())
 
     def public_values(self) -> dict[str, Any]:
         """What anybody may know: nothing in it is about any phone, nor how many there are."""
@@ -133,7 +155,12 @@ class Site:
             "country_code": plan.country_code,
             "area_codes": plan.area_codes,
         }
-        return {"settings_json": htmlsafe_json_dumps(settings), "list_url": "/v1/lists/current/blocklist.jsonl"}
+        return {
+            "settings_json": htmlsafe_json_dumps(settings),
+            "list_url": "/v1/lists/current/blocklist.jsonl",
+            "budget": budget,
+            "crowds": crowd.of_any_size(budget),
+        }
 
     def _bits(self, epsilon: float) -> int:
         """How many bits a report has in the largest bucket of the newest round, or would have."""

@@ -1,7 +1,7 @@
 """An operator corrects the list: a number in any notation comes in, the log and a new version of the list leave.
 
 The command line, the API and the pages all come here, so that there is one order: first the log, then the list. A
-server that dies in between publishes the list when it starts again (``rounds.scheduler``).
+server that dies in between publishes the list when it starts again (``server.scheduler``).
 """
 
 from __future__ import annotations

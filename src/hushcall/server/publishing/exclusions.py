@@ -45,20 +45,27 @@ class Exclusions:
 
 def exclusions(connection: Connection, settings: ListSettings, plan: NumberingPlan) -> Exclusions:
     """What the tables and the file say now."""
-    appealed = sa.select(schema.appeals.c.number).where(schema.appeals.c.closed.is_(None))
+    appealed, allowed = _in_tables(connection)
     in_file, problem = frozenset[str](), None
     if settings.allow_file is not None:
         try:
             in_file = read_allow_file(settings.allow_file, plan)
         except InvalidData as error:
             problem = error
-    return Exclusions(
-        plan,
-        frozenset(connection.execute(appealed).scalars()),
-        frozenset(connection.execute(sa.select(schema.allowed.c.number)).scalars()),
-        in_file,
-        problem,
-    )
+    return Exclusions(plan, appealed, allowed, in_file, problem)
+
+
+def corrected(connection: Connection, candidates: frozenset[str]) -> frozenset[str]:
+    """Those of the candidates that operators keep off just now: appealed, or on the allowlist."""
+    appealed, allowed = _in_tables(connection)
+    return candidates & (appealed | allowed)
+
+
+def _in_tables(connection: Connection) -> tuple[frozenset[str], frozenset[str]]:
+    """What is appealed, and what is allowed."""
+    appealed = sa.select(schema.appeals.c.number).where(schema.appeals.c.closed.is_(None))
+    allowed = sa.select(schema.allowed.c.number)
+    return frozenset(connection.execute(appealed).scalars()), frozenset(connection.execute(allowed).scalars())
 
 
 def never_listed(

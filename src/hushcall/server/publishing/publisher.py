@@ -1,7 +1,9 @@
 """The server, last step: sightings come in, a signed version of the list leaves, with deltas and exports.
 
-Drawing up a version takes a moment and happens outside of any transaction; putting it into force is one transaction,
-which first checks that nothing else was published meanwhile. Identical sightings give identical bytes.
+Drawing up a version takes a moment (a lookup of the operator's own may take a minute) and happens outside of any
+transaction; putting it into force is one transaction, which first checks that nothing else was published meanwhile, and
+that the same numbers are appealed and allowed as when it was drawn up. Who appeals or allows waits for that transaction
+(``appeals``), so a correction is either in the list or finds it published. Identical sightings give identical bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +19,13 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import HushcallError
 from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import changes_between
-from hushcall.protocol import anonymity, blocklist, charter
+from hushcall.protocol import blocklist, charter
 from hushcall.protocol.blocklist import Blocklist, Sighting, Terms
 from hushcall.protocol.states import DECODED, PUBLISHED
-from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
-from hushcall.server.db.rows import newest_round, round_rows
+from hushcall.server.db.rows import RoundRow, newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
-from hushcall.server.publishing.exclusions import never_listed
+from hushcall.server.publishing.exclusions import corrected, never_listed
 from hushcall.server.rounds import round_status
 from hushcall.server.settings import Settings
 from hushcall.server.signing import signer
@@ -39,12 +40,14 @@ class Overtaken(HushcallError):
 
 @dataclass(frozen=True)
 class _Draft:
-    """A version that is not in force yet, and the one that it was drawn up against."""
+    """A version that is not in force yet, the one that it was drawn up against, and whom operators kept off it."""
 
     before: Blocklist | None
     made: Blocklist
     data: bytes
     targets: dict[str, bytes]
+    found: frozenset[str]
+    corrected: frozenset[str]
 
 
 @dataclass
@@ -84,6 +87,8 @@ class Publisher:
                         return False
                 if _newest_version(connection) != draft.made.version - 1:
                     continue
+                if corrected(connection, draft.found) != draft.corrected:
+                    continue  # an appeal, say, that came while the lookup was asked
                 changed = signer.publish(PublishedFiles(connection), self.ring(), draft.targets, _moment(now))
                 put_files(connection, changed)
                 self._record(connection, draft)
@@ -97,29 +102,42 @@ class Publisher:
         """The next version; None where it would be the same list once more."""
         with self.store.read() as connection:
             before = newest_list(connection)
-            made = self._made(connection, round_id, before)
-            if made is None or (round_id is None and before and blocklist.renumbered(made, before.version) == before):
+            newest, sightings = self._sightings(connection, round_id)
+            if newest is None:
+                return None
+            found = frozenset(one.number for one in sightings)
+            known_off = corrected(connection, found)  # first: what comes later than this is noticed
+            made = self._made(connection, round_id, before, newest, sightings)
+            if round_id is None and before and blocklist.renumbered(made, before.version) == before:
                 return None
             data = made.to_bytes()
             targets = {signer.LIST: data, **self._deltas(connection, made), **self._exports(made)}
-            if told := round_keys.digests(connection):
-                targets[anonymity.TARGET] = anonymity.write_digests(told)
             targets[charter.ROUNDS_TARGET] = _rounds(connection, made.round)
-        return _Draft(before, made, data, targets)
+        return _Draft(before, made, data, targets, found, known_off)
 
-    def _made(self, connection: Connection, round_id: int | None, before: Blocklist | None) -> Blocklist | None:
+    def _sightings(self, connection: Connection, round_id: int | None) -> tuple[RoundRow | None, list[Sighting]]:
+        """The round that the list is of, and what was found within its window."""
         table, rows = schema.rounds.c, schema.hitters.c
         wanted = table.state == PUBLISHED if round_id is None else (table.state == PUBLISHED) | (table.id == round_id)
         newest = newest_round(connection, wanted)
         if newest is None:
-            return None
-        window = newest.window  # as phones were told
-        recent = sa.select(rows.number).where(rows.round > newest.id - window)
+            return None, []
+        recent = sa.select(rows.number).where(rows.round > newest.id - newest.window)
         query = sa.select(schema.hitters, table.opens).join(schema.rounds).where(wanted, rows.number.in_(recent))
-        sightings = [
+        return newest, [
             Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value, r.length)
             for r in connection.execute(query)
         ]
+
+    def _made(
+        self,
+        connection: Connection,
+        round_id: int | None,
+        before: Blocklist | None,
+        newest: RoundRow,
+        sightings: list[Sighting],
+    ) -> Blocklist:
+        window = newest.window  # as phones were told
         known = None if round_id is not None or before is None else {entry.number for entry in before.entries}
         never = never_listed(connection, self.settings.list, newest.plan, {s.number for s in sightings}, known)
         entries = blocklist.listed(sightings, newest.id, window, never)
@@ -175,7 +193,7 @@ def _rounds(connection: Connection, newest: int) -> bytes:
 
 
 def newest_list(connection: Connection) -> Blocklist | None:
-    """The version in force."""
+    """The version in force, or None before the first."""
     table = schema.versions.c
     data = connection.execute(sa.select(table.data).order_by(table.version.desc()).limit(1)).scalar()
     return None if data is None else Blocklist.from_bytes(bytes(data))

@@ -16,11 +16,11 @@ from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.protocol.blocklist import iso
 from hushcall.protocol.round_document import RoundInfo, bucket_terms, upload_bytes
-from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, RoundState
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED, TAKES_UPLOADS, RoundState
 from hushcall.report.mechanism import report_bytes
 from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
-from hushcall.server.db.rows import RoundRow, buckets_of, round_of, round_rows
+from hushcall.server.db.rows import RoundRow, buckets_of, newest_round, round_of, round_rows
 from hushcall.server.db.store import Store
 
 
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def id(self) -> int:
-        """Which round it is."""
+        """Which round it is, by the id that phones know."""
         return self.row.id
 
     @property
@@ -122,6 +122,19 @@ def _counts(
     return {
         row[0]: int(row[1]) for row in connection.execute(query.where(table.c.round.in_(ids)).group_by(table.c.round))
     }
+
+
+def overdue(connection: Connection, now: int) -> int:
+    """By how many seconds the round that is latest should have moved on; 0 where none is late.
+
+    A round that is closed has until the next one is due. A held one waits for a person, not for the clock.
+    """
+    rows = round_rows(connection, sa.select(schema.rounds).where(schema.rounds.c.state.not_in([PUBLISHED, HELD])))
+    due = [row.next if row.deadline is None else row.deadline for row in rows]
+    newest = newest_round(connection)
+    if newest is not None and newest.phase not in TAKES_UPLOADS:
+        due.append(newest.next)
+    return max([0, *(now - moment for moment in due)])
 
 
 def refused(connection: Connection, ids: list[int]) -> list[tuple[int, str, int]]:

@@ -45,6 +45,12 @@ from hushcall.server.rounds import decoding, guard, windows
 from hushcall.server.rounds.timing import collecting_from, timing_of
 from hushcall.server.settings import Settings
 
+Seen = tuple[int, RoundState]
+"""A round, and the state in which somebody saw it."""
+
+DASK_WIDTH = 64
+"""Parts in a cluster's hands at a time: each holds a bucket's tallies in memory on its way."""
+
 
 @dataclass
 class Rounds:
@@ -90,29 +96,50 @@ class Rounds:
         self.note("round opened", round=round_id)
         return round_id
 
-    def advance(self, now: int, *, force: bool = False) -> list[str]:
-        """Do everything that is due, oldest round first; with ``force`` the next step of the newest round is due."""
+    def advance(self, now: int, *, force: bool = False, seen: Seen | None = None) -> list[str]:
+        """Do everything that is due, oldest round first; with ``force`` the next step of the newest round is due.
+
+        What is forced is the step that was next when this was called: of two who force at once one moves the round, and
+        the other finds it moved. ``seen`` is the newest round, and its state, that the caller decided upon, where that
+        was a while ago: if it is another by now, nothing is forced.
+        """
+        forced = self._forced(seen) if force else {}
         done: list[str] = []
         trouble: Exception | None = None
-        self.forget_held(now)
+        try:
+            self.forget_held(now)
+        except Exception as error:
+            trouble = error
         for round_id in self._unfinished():
             try:
-                done += self._advance_one(round_id, now, force=force)
+                done += self._advance_one(round_id, now, forced.get(round_id))
             except Exception as error:  # an allowlist that cannot be read, a decoder that died: others go on
                 trouble = trouble or error
         newest = self.newest()
         over = newest is not None and newest.phase not in TAKES_UPLOADS
-        if newest is None or (over and (now >= newest.next or (force and not done))):
+        as_seen = newest is not None and forced.get(newest.id) == newest.state
+        if newest is None or (over and (now >= newest.next or (as_seen and not done))):
             done.append(f"round {self.open(now)} opened")
         if trouble is not None:
             raise trouble
         return done
 
-    def _advance_one(self, round_id: int, now: int, *, force: bool) -> list[str]:
+    def _forced(self, seen: Seen | None) -> dict[int, RoundState]:
+        """Which rounds are to be forced out of which state: all of them where the newest is as it was seen."""
+        with self.store.read() as connection:
+            newest = newest_round(connection)
+            if newest is None or seen not in (None, (newest.id, newest.state)):
+                return {}
+            table = schema.rounds.c
+            wanted = table.state.not_in(sorted(RESTS)) | (table.id == newest.id)
+            query = sa.select(table.id, table.state).where(wanted)
+            return {row.id: RoundState(row.state) for row in connection.execute(query)}
+
+    def _advance_one(self, round_id: int, now: int, forced: RoundState | None) -> list[str]:
         done: list[str] = []
         for _ in range(5):  # at most as many steps as there are states
             row = self._row(round_id)
-            if not (row.deadline is None or now >= row.deadline or (force and not done)):
+            if not (row.deadline is None or now >= row.deadline or (row.state == forced and not done)):
                 break
             if row.state not in self._steps:
                 break
@@ -183,7 +210,8 @@ class Rounds:
         """
         keep = self.settings.round.keep_reports
         decoding.seal(self.store, round_id, keep, self.beat)
-        decoding.decode_round(self.store, round_id, self.pool(), max(2 * self.settings.round.decoders, 1), self.beat)
+        width = DASK_WIDTH if self.settings.round.dask else max(2 * self.settings.round.decoders, 1)
+        decoding.decode_round(self.store, round_id, self.pool(), width, self.beat)
         with self.store.write("closed to decoded") as connection:
             row = self.store.lock_round(connection, round_id)
             if row is None or row.state != CLOSED:
@@ -254,6 +282,7 @@ class Rounds:
                 if row.state == HELD:
                     for links in (schema.announcements, schema.refusals):
                         connection.execute(sa.delete(links).where(links.c.round == round_id))
+                    round_keys.forget(connection, round_id)
                     _set(connection, round_id, secret=b"")
             self.store.scrub()
 

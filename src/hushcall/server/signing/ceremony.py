@@ -90,7 +90,7 @@ def rotate(
 
 
 def status(published: Published, folder: Path, now: datetime) -> Standing:
-    """How everything stands."""
+    """Roles with their keys and expiry, and which online keys are missing here."""
     files = published.files()
     roles = tuple(signer.status(files, now))
     missing = set()

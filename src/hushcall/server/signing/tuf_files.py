@@ -38,7 +38,7 @@ def newest_root_path(files: Mapping[str, bytes]) -> str:
 
 
 def read_root(files: Mapping[str, bytes]) -> Root:
-    """The root in force."""
+    """The newest root among the files."""
     path = newest_root_path(files)
     root = parse(path, content(files, path)).signed
     if not isinstance(root, Root):
@@ -68,7 +68,7 @@ def content(files: Mapping[str, bytes], path: str) -> bytes:
 
 
 def parse(path: str, data: bytes) -> Metadata[Any]:
-    """Read metadata, unverified."""
+    """Read metadata without verifying a signature; what is none is an :class:`InvalidList`."""
     try:
         return Metadata.from_bytes(data)
     except RepositoryError:

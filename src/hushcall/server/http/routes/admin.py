@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from hushcall.errors import InvalidParameter
+from hushcall.protocol.states import RoundState
 from hushcall.server.http.requests import RoundId, operator, parsed_number, service_of
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.publishing import appeals, publisher
@@ -83,17 +84,27 @@ def _status(request: Request, round_id: int) -> dict[str, Any]:
 
 @router.get("/rounds", openapi_extra=_SECURED, summary="The last rounds")
 def all_rounds(request: Request) -> dict[str, Any]:
-    """The newest thirty."""
+    """The newest thirty, newest first."""
     operator(request, "read")
     return {"rounds": newest_statuses(service_of(request).store, 30)}
 
 
 @router.post("/rounds/advance", openapi_extra=_SECURED, summary="Move rounds on")
-def advance(request: Request, force: bool = False) -> dict[str, Any]:
-    """Do what is due; with ``force``, the next step of the newest round is."""
+def advance(
+    request: Request,
+    force: bool = False,
+    seen_round: Annotated[int | None, Query(alias="round", ge=1, le=1 << 31)] = None,
+    seen_state: Annotated[RoundState | None, Query(alias="state")] = None,
+) -> dict[str, Any]:
+    """Do what is due; with ``force``, the next step of the newest round is.
+
+    With ``round`` and ``state``, only if the newest round is that one and in that state: whoever forces what somebody
+    else has forced a moment ago does not skip a phase.
+    """
     operator(request, "rounds")
     service = service_of(request)
-    return {"done": service.rounds.advance(service.now, force=force)}
+    seen = (seen_round, seen_state) if seen_round is not None and seen_state is not None else None
+    return {"done": service.rounds.advance(service.now, force=force, seen=seen)}
 
 
 @router.post("/rounds/{number}/hold", openapi_extra=_SECURED, responses=_MOVED, summary="Stop a round where it is")
@@ -132,7 +143,7 @@ def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
 
 @router.get("/appeals", openapi_extra=_SECURED, summary="The log of appeals")
 def appeal_log(request: Request) -> dict[str, Any]:
-    """Newest first."""
+    """Open and closed ones, newest first."""
     operator(request, "read")
     return {"appeals": [asdict(row) for row in appeals.appeals(service_of(request).store)]}
 

@@ -16,8 +16,9 @@ from hushcall.formats import carddav
 from hushcall.formats.carddav import HOME, ROOT, USUAL_LIMIT, Asked, Book
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.db import schema
+from hushcall.server.http.rendered import unchanged
 from hushcall.server.http.requests import service_of
-from hushcall.server.http.routes.lists import current_list, unchanged
+from hushcall.server.http.routes.lists import current_list
 from hushcall.server.problems import Problem
 
 router = APIRouter(include_in_schema=False)
@@ -99,7 +100,7 @@ def report(request: Request, limit: Limit, asked: Body) -> Response:
 
 @router.api_route(HOME + "{limit}/{name}", methods=["GET", "HEAD"])
 def card(request: Request, limit: Limit, name: Annotated[str, Path(max_length=100)]) -> Response:
-    """One contact."""
+    """One contact as a vCard, with its ETag: a number that left is a 404."""
     book = _book(request, limit)
     if name not in book.cards:
         raise Problem("not-found")
@@ -122,7 +123,7 @@ def _book(request: Request, limit: int) -> Book:
     if (made.version, limit) not in kept:
         if len(kept) >= 8:
             kept.pop(next(iter(kept)), None)
-        kept[made.version, limit] = Book(made, limit)
+        kept[made.version, limit] = Book(made.to_block(), limit)
     return kept[made.version, limit]
 
 
@@ -132,4 +133,6 @@ def _older(request: Request, asked: Asked, limit: int) -> Book | None:
     if version is None:
         return None
     rows = service_of(request).store.rows(sa.select(schema.versions.c.data).where(schema.versions.c.version == version))
-    return Book(Blocklist.from_bytes(bytes(rows[0].data)), limit) if rows and rows[0].data is not None else None
+    return (
+        Book(Blocklist.from_bytes(bytes(rows[0].data)).to_block(), limit) if rows and rows[0].data is not None else None
+    )

@@ -10,16 +10,16 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from hushcall.formats.blocklists import WRITERS, Writer, shortened
-from hushcall.protocol.blocklist import Blocklist, digest
+from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
+from hushcall.server.http.rendered import Made, rendered, unchanged
 from hushcall.server.http.requests import service_of
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.signing import tuf_files
 
 router = APIRouter(prefix="/v1/lists", tags=["lists"], default_response_class=Response)
-_MOST_KEPT = 32
 _RANGE = re.compile(r"bytes=([0-9]{0,12})-([0-9]{0,12})")
 _FOREVER = "public, max-age=31536000, immutable"
 _BYTES: dict[int | str, dict[str, object]] = {
@@ -68,11 +68,11 @@ def export(
     found = current_list(request)
     if writer is None or found is None:
         raise Problem("not-found", "No such export, or no list has been published yet.")
-    data = _written(request, found, writer, limit)
-    headers = {"etag": f'"{digest(data)}"', "cache-control": "public, max-age=600", "accept-ranges": "bytes"}
-    if unchanged(request, headers["etag"]):
+    made = _written(request, found, writer, limit)
+    headers = {"etag": made.etag, "cache-control": "public, max-age=600", "accept-ranges": "bytes"}
+    if unchanged(request, made.etag):
         return Response(status_code=304, headers=headers)
-    return _ranged(request, data, headers, writer.media_type)
+    return _ranged(request, made.data, headers, made.media)
 
 
 def current_list(request: Request) -> Blocklist | None:
@@ -86,21 +86,13 @@ def current_list(request: Request) -> Blocklist | None:
     return kept[1]
 
 
-def unchanged(request: Request, etag: str) -> bool:
-    """Whether the caller has these bytes already."""
-    known = request.headers.get("if-none-match", "")
-    return known == "*" or etag in (one.strip().removeprefix("W/") for one in known.split(","))
-
-
-def _written(request: Request, found: Blocklist, writer: Writer, limit: int | None) -> bytes:
-    """An export's bytes; the last few are kept, since many apps ask for the same ones after a round."""
-    kept: dict[tuple[int, str, int], bytes] = request.app.state.__dict__.setdefault("exports", {})
-    key = (found.version, writer.name, min(limit or len(found.entries), len(found.entries)))
-    if key not in kept:
-        if len(kept) >= _MOST_KEPT:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = writer.write(shortened(found, limit))
-    return kept[key]
+def _written(request: Request, found: Blocklist, writer: Writer, limit: int | None) -> Made:
+    """An export, made once: many apps ask for the same ones. Like the signed ones it holds what blocks."""
+    most = min(limit or len(found.entries), len(found.entries))
+    key = ("export", found.version, writer.name, most)
+    return rendered(request).get(
+        key, lambda: (writer.write(shortened(found.to_block(), most or None)), writer.media_type)
+    )
 
 
 def _ranged(request: Request, data: bytes, headers: dict[str, str], media: str) -> Response:
@@ -120,14 +112,18 @@ def _file(request: Request, path: str, caching: str) -> Response:
     store = service_of(request).store
     if "\x00" in path:  # no database stores it in a text
         raise Problem("not-found")
-    digest = store.rows(sa.select(schema.files.c.sha256).where(schema.files.c.path == path))
-    if not digest:
-        raise Problem("not-found")
-    headers = {"etag": f'"{digest[0].sha256}"', "cache-control": caching}
-    if unchanged(request, headers["etag"]):
-        return Response(status_code=304, headers=headers)
-    found = store.file(path)
-    if found is None:
+    known = store.rows(sa.select(schema.files.c.sha256).where(schema.files.c.path == path))
+    if not known:
         raise Problem("not-found")
     media = "application/json" if path.endswith(".json") else "application/octet-stream"
-    return Response(found[0], headers=headers, media_type=media)
+
+    def read() -> tuple[bytes, str]:
+        found = store.file(path)
+        if found is None:
+            raise Problem("not-found")
+        return found[0], media
+
+    etag = f'"{known[0].sha256}"'
+    if unchanged(request, etag):
+        return Response(status_code=304, headers={"etag": etag, "cache-control": caching})
+    return rendered(request).get(("file", path, known[0].sha256), read).answer(request, caching)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
@@ -17,6 +17,7 @@ from hushcall.formats.blocklists import WRITERS
 from hushcall.protocol.problems import PROBLEMS
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
 from hushcall.server.http.rate_limit import RateLimit
+from hushcall.server.http.rendered import unchanged
 from hushcall.server.http.requests import RoundId, parsed_number, service_of
 from hushcall.server.pages import charts, findings
 from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
@@ -44,7 +45,9 @@ def site_of(request: Request) -> Site:
     state = request.app.state
     if not hasattr(state, "site"):
         state.logins = RateLimit(LOGINS)
-        state.site = Site(service_of(request))  # last: it says that all is there
+        made = Site(service_of(request))
+        made.values["docs.html"] = lambda: docs_values(request.app)
+        state.site = made  # last: it says that all is there
     site: Site = state.site
     return site
 
@@ -81,15 +84,34 @@ def shown(request: Request, session: Session | None, template: str, status: int 
     return answer
 
 
+def public_page(request: Request, name: str) -> Response | None:
+    """A page as everybody sees it, rendered once for all; None for who has a session, or is to be told something.
+
+    A browser asks each time whether it has changed: what an operator sees at the same address is another page.
+    """
+    if COOKIE in request.cookies or FLASH in request.cookies:
+        return None
+    made = site_of(request).pages[name].get()
+    headers = {"etag": made.etag, "cache-control": "no-cache", "vary": "cookie"}
+    if unchanged(request, made.etag):
+        return Response(status_code=304, headers=headers)
+    return Response(made.data, headers=headers, media_type=_HTML)
+
+
+def docs_values(app: FastAPI) -> dict[str, Any]:
+    """What the page about the API shows."""
+    return {"groups": groups(app.openapi()), "problems": PROBLEMS.values()}
+
+
 def to_login(request: Request) -> Response:
     """Where a page that needs a session sends those without one."""
     return RedirectResponse(f"/login?next={quote(safe_path(request.url.path), safe='/+')}", 303)
 
 
-def part(request: Request, made: Part) -> Response:
+def part(request: Request, made: Part, caching: str = "private, no-cache") -> Response:
     """A part of a page, or 304 where the script has it already."""
-    headers = {"etag": made.etag, "cache-control": "private, no-cache", "vary": "cookie"}
-    if request.headers.get("if-none-match") == made.etag:
+    headers = {"etag": made.etag, "cache-control": caching, "vary": "cookie"}
+    if unchanged(request, made.etag):
         return Response(status_code=304, headers=headers)
     return Response(made.data, headers=headers, media_type=_HTML)
 
@@ -109,24 +131,28 @@ async def static(request: Request, name: str) -> Response:
 @router.get("/owner")
 def owner(request: Request) -> Response:
     """What leaves a phone, for its owner."""
-    return Response(render("owner.html", **site_of(request).owner_values()), media_type=_HTML)
+    return part(request, site_of(request).pages["owner.html"].get(), "no-cache")
 
 
 @router.get("/docs")
 def docs(request: Request) -> Response:
-    """The API in words."""
-    made = groups(request.app.openapi())
-    return shown(request, visitor(request), "docs.html", groups=made, problems=PROBLEMS.values())
+    """The API in words, drawn from OpenAPI here: no script from elsewhere."""
+    return public_page(request, "docs.html") or shown(
+        request, visitor(request), "docs.html", **site_of(request).values["docs.html"]()
+    )
 
 
 @router.get("/")
 def home(request: Request) -> Response:
     """The overview: a little for everybody, everything for an operator."""
+    if answer := public_page(request, "welcome.html"):
+        return answer
     site, session = site_of(request), visitor(request)
-    values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=session is not None).data.decode()}
-    if session is not None:
-        values["decided"] = site.decided().data.decode()
-    return shown(request, session, "overview.html" if session else "welcome.html", **values)
+    if session is None:
+        return shown(request, None, "welcome.html", **site.welcome_values())
+    values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=True).data.decode()}
+    decided = site.decided().data.decode()
+    return shown(request, session, "overview.html", decided=decided, crowds=site.crowds(), **values)
 
 
 @router.get("/live")
@@ -145,7 +171,7 @@ def live_decided(request: Request) -> Response:
 
 @router.get("/list")
 def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
-    """Search the published list."""
+    """Search the published list by digits, without a token."""
     newest = site_of(request).lists.newest()
     result = search(newest, q, page) if newest else None
     return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q, exports=WRITERS.values())
@@ -248,7 +274,7 @@ def _plan(request: Request) -> Plan:
 
 @router.get("/login")
 def login_page(request: Request, next: Text = "/") -> Response:  # noqa: A002
-    """The form."""
+    """The form; whoever is signed in already is sent on."""
     session = visitor(request)
     if session is not None:
         return RedirectResponse(safe_path(next), 303)
@@ -278,17 +304,19 @@ def login(request: Request, form: Form) -> Response:
             answer.headers["retry-after"] = str(problem.retry_after)
         return answer
     answer = _flashed(request, target, "in")
-    secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, cookie, HOURS * 3600, path="/", secure=secure, httponly=True, samesite="strict")
+    answer.set_cookie(
+        COOKIE, cookie, HOURS * 3600, path="/", secure=_is_https(request), httponly=True, samesite="strict"
+    )
     return answer
 
 
 @router.post("/logout")
 def logout(request: Request, form: Form) -> Response:
-    """Forget the session."""
+    """End the session, wherever its cookie is."""
     session = visitor(request)
     if session is not None and (refusal := _forged(request, session, form)):
         return refusal
+    site_of(request).sessions.end(request.cookies.get(COOKIE, ""), service_of(request).now)
     answer = _flashed(request, "/", "out")
     answer.delete_cookie(COOKIE, path="/")
     return answer
@@ -310,6 +338,8 @@ def act(request: Request, name: str, form: Form) -> Response:
         back = safe_path(form.get("back", "/"))
         if form.get("confirmed") != "yes":
             fields = {field: form[field] for field in action.fields if field in form}
+            if seen := action.seen(site.service):
+                fields["seen"] = seen
             question = action.question(site.service, asked)
             return shown(request, session, "confirm.html", action=action, question=question, fields=fields, back=back)
         done = perform(action, site.service, asked)
@@ -331,9 +361,14 @@ def _refused(request: Request, session: Session | None, problem: Problem) -> Res
     return shown(request, session, "refused.html", problem.kind.status, problem=problem)
 
 
+def _is_https(request: Request) -> bool:
+    """Whether the browser speaks TLS, to us or to a proxy: who lies about it harms nobody's cookie but their own."""
+    said = request.headers.get("x-forwarded-proto", "") or request.headers.get("forwarded", "").lower()
+    return request.url.scheme == "https" or said == "https" or "proto=https" in said
+
+
 def _flashed(request: Request, path: str, flash: str, task: BackgroundTask | None = None) -> Response:
     """Go there, and say so."""
     answer = RedirectResponse(path, 303, background=task)
-    secure = request.url.scheme == "https"
-    answer.set_cookie(FLASH, flash, 60, path="/", secure=secure, httponly=True, samesite="strict")
+    answer.set_cookie(FLASH, flash, 60, path="/", secure=_is_https(request), httponly=True, samesite="strict")
     return answer

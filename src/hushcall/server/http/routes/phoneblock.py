@@ -15,6 +15,8 @@ from hushcall.errors import InvalidNumber
 from hushcall.formats import phoneblock
 from hushcall.formats.phoneblock import Change, CheckIndex, Format, sha1_of
 from hushcall.server.db import schema
+from hushcall.server.db.store import Store
+from hushcall.server.http.rendered import rendered
 from hushcall.server.http.requests import service_of
 from hushcall.server.http.routes.lists import current_list
 from hushcall.server.problems import Problem, refusals
@@ -30,24 +32,36 @@ Limit = Annotated[int | None, Query(ge=1, le=1 << 31, description="at most so ma
 Wanted = Annotated[Format | None, Query(alias="format", description="json or xml; otherwise as Accept says")]
 _REFUSED: dict[int | str, dict[str, Any]] = {
     200: {"description": "in the format asked for", "content": {"application/json": {}, "application/xml": {}}},
-    **refusals("bad-request"),
+    304: {"description": "as before"},
+    **refusals("bad-request", "busy"),
 }
 
 
 @router.get("/blocklist", responses=_REFUSED, summary="The list, or what changed since a version")
 def blocklist(request: Request, since: Since = "0", limit: Limit = None, wanted: Wanted = None) -> Response:
     """``votes: 0`` removes a number. However old the app's version is, it ends with exactly the current list."""
-    table, known = schema.changes.c, int(since or 0)
+    store, known, written = service_of(request).store, int(since or 0), _format(request, wanted)
+    version, entries = store.rows(
+        sa.select(sa.func.max(schema.versions.c.version), sa.func.max(schema.versions.c.entries))
+    )[0]
+    known = min(known, version or 0)  # who knows more than there is knows all there is
+    most = None if limit is None or (known == 0 and limit >= (entries or 0)) else limit
+
+    def make() -> tuple[bytes, str]:
+        return phoneblock.document(_changes(store, known, most), version or 0, written)
+
+    made = rendered(request).get(("phoneblock", version, known, most, written), make)
+    return made.answer(request, "public, no-cache")
+
+
+def _changes(store: Store, known: int, limit: int | None) -> list[Change]:
+    """What somebody who knows a version still has to learn."""
+    table = schema.changes.c
     query = sa.select(schema.changes).where(table.version > known)
     if known == 0:
         query = query.where(table.votes > 0)
-    with service_of(request).store.read() as connection:
-        version = connection.execute(sa.select(sa.func.max(schema.versions.c.version))).scalar() or 0
-        rows = connection.execute(query.order_by(table.number)).all()
-    changes = [Change(row.number, row.votes, row.last_ms) for row in rows]
-    if limit is not None:
-        changes = phoneblock.largest(changes, limit)
-    return _answer(phoneblock.document(changes, version, _format(request, wanted)))
+    changes = [Change(row.number, row.votes, row.last_ms) for row in store.rows(query.order_by(table.number))]
+    return changes if limit is None else phoneblock.largest(changes, limit)
 
 
 @router.get("/num/{phone}", responses=_REFUSED, summary="Is this number listed?")

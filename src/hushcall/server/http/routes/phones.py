@@ -153,9 +153,13 @@ def challenge(request: Request) -> Any:
     return {"challenge": found.text, "bits": found.bits}
 
 
+HANDED_ON = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded", "x-real-ip", "via")
+"""What proxies add. One that hides its callers' addresses, as ours in ``deploy`` do, still says how they came."""
+
+
 def _forwarded(request: Request) -> bool:
     """Whether a proxy handed this on, or it came from another machine: then others reach the service."""
-    handed = any(name in request.headers for name in ("x-forwarded-for", "forwarded", "x-real-ip"))
+    handed = any(name in request.headers for name in HANDED_ON)
     return handed or not is_loopback(request.client.host if request.client else "")
 
 

@@ -1,8 +1,8 @@
-"""What machines that watch the service call: alive, ready, metrics."""
+"""What machines that watch the service call: alive, ready, metrics. All answer within seconds, in any trouble."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -10,31 +10,36 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hushcall.errors import HushcallError
 from hushcall.protocol.states import RoundState
 from hushcall.server import metrics
+from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
-from hushcall.server.db.store import PublishedFiles
-from hushcall.server.http.requests import operator, service_of
-from hushcall.server.problems import refusals
+from hushcall.server.http.readiness import Silent, Standing, Watch
+from hushcall.server.http.requests import bearer, operator, service_of
+from hushcall.server.problems import Problem, refusals
 from hushcall.server.rounds import round_status
-from hushcall.server.signing import signer
 from hushcall.version import __version__
 
 router = APIRouter(tags=["probes"])
+REMEMBERED = 3600.0
+"""Seconds for which a token that may read is known without the database: figures are wanted most when that is away."""
+_DATABASE = "hushcall_database_up"
+_ABOUT = "1 if the database answers."
+_MOST_READERS = 100
 
 
 class Readiness(BaseModel):
-    """Whether to send requests here, and what is wrong by part."""
+    """Whether to send requests here, and what is wrong by part; ``late`` is for the operator, not for a balancer."""
 
     status: Literal["ready", "not ready"]
     missing: dict[str, str]
+    late: dict[str, str]
 
 
 @router.get("/healthz", summary="Alive?")
 async def health() -> dict[str, str]:
-    """The process answers."""
+    """The process answers: no database is asked, so that a slow one does not restart it."""
     return {"status": "alive", "version": __version__}
 
 
@@ -44,51 +49,72 @@ async def health() -> dict[str, str]:
     response_model=Readiness,
     responses={503: {"description": "something that is needed is missing", "model": Readiness}},
 )
-def ready(request: Request) -> Response:
-    """The database answers and the published signatures are in date."""
-    try:
-        missing = checks(request)
-    except sa.exc.SQLAlchemyError:
-        missing = {"database": "does not answer"}
-    except HushcallError:
-        missing = {"lists": "have no signed metadata that can be read"}
-    status = 503 if missing else 200
-    return JSONResponse({"status": "not ready" if missing else "ready", "missing": missing}, status)
+async def ready(request: Request) -> Response:
+    """The database takes writes, the published signatures are in date, the online keys are there."""
+    found: Standing = await _watch(request).standing()
+    status = "not ready" if found.missing else "ready"
+    return JSONResponse({"status": status, "missing": found.missing, "late": found.late}, 503 if found.missing else 200)
 
 
-def checks(request: Request) -> dict[str, str]:
-    """What is wrong, by part."""
-    service = service_of(request)
-    with service.store.read() as connection:
-        roles = signer.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
-    return {role.role: "its signature has expired" for role in roles if role.expired}
+def _watch(request: Request) -> Watch:
+    watch: Watch = request.app.state.watch
+    return watch
 
 
 @router.get(
     "/metrics",
     summary="Prometheus",
     response_class=PlainTextResponse,
-    responses=refusals("unknown-token", "revoked", "forbidden"),
+    responses=refusals("unknown-token", "revoked", "forbidden", "busy"),
     openapi_extra={"security": [{"operator": []}]},
 )
-def prometheus(request: Request) -> Response:
-    """Needs an operator's token with the scope ``read``: how many phones take part is nobody else's business."""
-    operator(request, "read")
-    return Response(metrics.exposition(_gauges(request)), media_type="text/plain; version=0.0.4")
+async def prometheus(request: Request) -> Response:
+    """Needs an operator's token with the scope ``read``: how many phones take part is nobody else's business.
+
+    While the database is away, those who were let in within the last hour are told what is counted in memory.
+    """
+    readers: dict[bytes, float] = request.app.state.__dict__.setdefault("readers", {})
+    reader, now = token_hash(bearer(request)), time.monotonic()
+
+    def question() -> dict[str, tuple[str, float]]:
+        operator(request, "read")
+        return _gauges(request)
+
+    try:
+        gauges = await _watch(request).ask(question)
+    except (Silent, sa.exc.SQLAlchemyError, OSError):
+        if readers.get(reader, float("-inf")) < now - REMEMBERED:
+            raise Problem("busy", "The database does not answer.", retry_after=10) from None
+        gauges = {_DATABASE: (_ABOUT, 0.0)}
+    except Problem:
+        readers.pop(reader, None)
+        raise
+    else:
+        if len(readers) >= _MOST_READERS:
+            readers.clear()
+        readers[reader] = now
+    return Response(metrics.exposition(gauges), media_type="text/plain; version=0.0.4")
 
 
 def _gauges(request: Request) -> dict[str, tuple[str, float]]:
-    store = service_of(request).store
+    service = service_of(request)
+    store = service.store
     with store.read() as connection:
         newest = newest_version(connection)
+        behind = round_status.overdue(connection, service.now)
+        held = sa.select(sa.func.count()).select_from(schema.rounds).where(schema.rounds.c.state == RoundState.HELD)
+        waiting = connection.execute(held).scalar_one()
     version, entries, made = (newest.version, newest.entries, newest.made) if newest else (0, 0, 0)
     gauges: dict[str, tuple[str, float]] = {
+        _DATABASE: (_ABOUT, 1.0),
         "hushcall_list_version": ("Version of the published list.", version),
         "hushcall_list_entries": ("Numbers on it.", entries),
         "hushcall_list_made_seconds": ("When its newest round closed, unix time.", made),
         "hushcall_devices": ("Devices enrolled.", store.rows(sa.select(sa.func.count(schema.devices.c.id)))[0][0]),
+        "hushcall_overdue_seconds": ("How long ago the latest round should have moved on.", behind),
+        "hushcall_rounds_held": ("Rounds that wait for a person.", waiting),
     }
-    if service_of(request).rounds.newest() is not None:
+    if service.rounds.newest() is not None:
         status: dict[str, Any] = round_status.status(store)
         for name in ("round", "announced", "reports", "buckets_run", "buckets_skipped", "found"):
             gauges[f"hushcall_round_{name}"] = (f"Of the newest round: {name.replace('_', ' ')}.", status[name])

@@ -1,0 +1,163 @@
+"""Corrections and forced steps that come at the same moment as something else: none is lost, none is done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.server.serving import SPAM, Clock, Village, newest, settings_for
+
+from hushcall.server.db import schema, store
+from hushcall.server.publishing import appeals, exclusions, publisher
+from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.rounds.state_machine import Rounds
+from hushcall.server.service import Service
+
+OTHER = "+12025550177"
+CALLERS = [SPAM] * 8 + [OTHER] * 8
+Correct = Callable[[Service], object]
+
+
+def _appeal(service: Service) -> object:
+    return service.corrections.appeal(SPAM, "mine", "its owner", service.now)
+
+
+def _allow(service: Service) -> object:
+    return service.corrections.allow(SPAM, "a school", "its owner", service.now)
+
+
+def _listed(service: Service) -> list[str]:
+    with service.store.read() as connection:
+        found = newest_list(connection)
+    return [entry.number for entry in found.entries] if found else []
+
+
+@pytest.mark.parametrize("correct", [_appeal, _allow])
+def test_a_correction_that_comes_while_the_list_is_drafted_is_in_it(
+    village: Village, monkeypatch: pytest.MonkeyPatch, correct: Correct
+) -> None:
+    service, number = village.service, village.to("decoded", CALLERS)
+    look: Callable[..., Any] = exclusions.never_listed
+    asked: list[int] = []
+
+    def slowly(*arguments: Any) -> Any:
+        found = look(*arguments)
+        if not asked:
+            asked.append(1)
+            correct(service)
+        return found
+
+    monkeypatch.setattr(publisher, "never_listed", slowly)
+    service.rounds.publish(number, service.now)
+    assert newest(service).state == "published"
+    assert _listed(service) == [OTHER]
+
+
+def test_a_number_whose_appeal_ends_while_the_list_is_drafted_is_on_it(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, number = village.service, village.to("decoded", CALLERS)
+    entry = appeals.appeal(service.store, SPAM, "mine", "its owner", service.now)
+    look: Callable[..., Any] = exclusions.never_listed
+
+    def slowly(*arguments: Any) -> Any:
+        found = look(*arguments)
+        if appeals.appeals(service.store)[0].closed is None:
+            service.corrections.close(entry, "not theirs", service.now)
+        return found
+
+    monkeypatch.setattr(publisher, "never_listed", slowly)
+    service.rounds.publish(number, service.now)
+    assert _listed(service) == [SPAM, OTHER]
+
+
+@pytest.mark.parametrize("correct", [_appeal, _allow])
+def test_a_correction_that_comes_while_the_list_is_put_into_force_takes_the_number_off(
+    village: Village, monkeypatch: pytest.MonkeyPatch, correct: Correct
+) -> None:
+    service, number = village.service, village.to("decoded", CALLERS)
+    put: Callable[..., Any] = store.put_files
+    others: list[Thread] = []
+
+    def slowly(*arguments: Any) -> Any:
+        if not others:
+            others.append(Thread(target=correct, args=(service,)))
+            others[0].start()
+            others[0].join(timeout=0.5)  # long enough to finish, if it did not wait for this transaction
+        return put(*arguments)
+
+    monkeypatch.setattr(publisher, "put_files", slowly)
+    service.rounds.publish(number, service.now)
+    others[0].join(timeout=60)
+    assert not others[0].is_alive()
+    assert _listed(service) == [OTHER]
+
+
+def test_two_who_force_the_same_step_move_the_round_once(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, number = village.service, village.to("announcing", CALLERS)
+    others: list[list[str]] = []
+
+    def overtaken(rounds: Rounds, now: int) -> None:
+        """Another operator, who pressed the button before this one: it is done by the time that we look."""
+        monkeypatch.setattr(Rounds, "forget_held", forget)
+        others.append(service.rounds.advance(service.now, force=True))
+        forget(rounds, now)
+
+    forget = Rounds.forget_held
+    monkeypatch.setattr(Rounds, "forget_held", overtaken)
+    assert service.rounds.advance(service.now, force=True) == []
+    assert others == [[f"round {number} is collecting"]]
+    assert newest(service).state == "collecting"
+
+
+def test_what_is_forced_is_what_was_seen(village: Village) -> None:
+    service, number = village.service, village.to("collecting", CALLERS)
+    row = newest(service)
+    assert service.rounds.advance(service.now, force=True, seen=(number, type(row.state)("announcing"))) == []
+    assert newest(service).state == "collecting"
+    assert service.rounds.advance(service.now, force=True, seen=(number, row.state))
+    assert newest(service).state == "published"
+
+
+def test_those_who_appeal_at_once_share_one_appeal(service: Service) -> None:
+    together, made = Barrier(4), set()
+
+    def appeal(place: int) -> None:
+        together.wait(60)
+        made.add(appeals.appeal(service.store, SPAM, f"mine {place}", "its owner", service.now))
+
+    threads = [Thread(target=appeal, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(made) == 1
+    assert len(appeals.appeals(service.store)) == 1
+    appeals.close_appeal(service.store, made.pop(), "no", service.now)
+    appeals.appeal(service.store, SPAM, "again", "its owner", service.now)
+    assert len(appeals.appeals(service.store)) == 2
+
+
+def test_the_database_itself_refuses_a_second_open_appeal(service: Service) -> None:
+    row = {"number": SPAM, "why": "mine", "who": "its owner", "at": service.now}
+    with pytest.raises(sa.exc.IntegrityError), service.store.write("test") as connection:
+        connection.execute(sa.insert(schema.appeals), [row, row])
+
+
+def test_appeals_that_were_doubled_before_are_closed_by_the_migration(
+    service: Service, clock: Clock, tmp_path: Any
+) -> None:
+    del clock
+    row = {"number": SPAM, "why": "mine", "who": "its owner", "at": service.now}
+    with service.store.write("as it was") as connection:
+        connection.execute(sa.text("DROP INDEX appeals_open"))
+        connection.execute(sa.insert(schema.appeals), [row, row, {**row, "number": OTHER}])
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0003'"))
+    settings = settings_for(tmp_path / "data", service.settings.database)
+    again = store.open_store(settings.url)
+    found = appeals.appeals(again)
+    again.close()
+    assert [(one.number, one.closed is None) for one in found] == [(OTHER, True), (SPAM, False), (SPAM, True)]
