@@ -66,7 +66,7 @@ class Pile:
         scale = max((b for _, b in some), default=0)
         listing = sum(n << max(bits - b, 0) for n, b in some)
         summing = sum(n << b for n, b in some) + len(looks(sizes, ends, scale)) * (_TRANSFORM << bits)
-        fits = sum(sizes) << scale < 1 << 31
+        fits = sum(sizes) << scale < 1 << WORD
         self.scale = scale if fits and summing < listing else 0
         self.looks = looks(sizes, ends, self.scale)
         self._base, self._top = _Sums(bits, self.scale), _Sums(bits, self.scale)
