@@ -69,7 +69,8 @@ def test_the_figures_of_the_readme_are_those_of_the_code() -> None:
         line = next(line for line in README.splitlines() if label in line and line.count("|") > 4 and "ε" not in line)
         cells = [cell.strip() for cell in line.strip(" |").split("|")]
         row = rows[name]
-        assert cells[1:] == [f"{row['epsilon']:g}", str(row["report_bytes"]), str(row["detectable"])]
+        assert cells[1:4] == [f"{row['epsilon']:g}", str(row["report_bytes"]), str(row["detectable"])]
+        assert cells[4:] == ([str(row["in_window"])] if row["in_window"] else [])
     words = {20: "twenty", 21: "twenty-one", 22: "twenty-two", 23: "twenty-three"}
     assert f"{words[len(MUTANTS)]} deliberately broken randomisers" in README
 
