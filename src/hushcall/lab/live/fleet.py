@@ -34,7 +34,8 @@ class Operator:
 
     def __init__(self, url: str, token: str) -> None:
         self.url, self._token = url, token
-        self._pool = urllib3.PoolManager(timeout=600, retries=False)
+        # Learning takes as long as it takes: minutes where numbers have 27 bits and the machine is busy.
+        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(connect=60, read=None), retries=False)
 
     def ask(self, method: str, path: str, document: Any = None) -> Any:
         """One request; its JSON answer. A refusal is an error that carries the problem's words."""
