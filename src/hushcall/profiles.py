@@ -28,13 +28,14 @@ MOST_WINDOW = 31
 WINDOWS = (1, 2, 4, 7)
 """Rounds that a scan looks back over: a day, two, four, a week."""
 TOLERANCE = 5
-"""Lies that every listing withstands where devices are invited: somebody with a handful of invitations lists nobody.
+"""Lying phones that every listing withstands where devices are invited: a handful of invitations lists nobody.
 
 Its price, with that of the windows: 1000 phones of one area code need 93 reports of a number on one day instead of 83
-(ε = 4), and the smallest count that is found at all falls from 83 a day to 30 a day for a week.
+(ε = 4), and the smallest count that is found at all falls from 83 a day to 37 a day for a week. A phone that lies does
+so every day: a window of seven rounds withstands seven times as many lies.
 """
 OPEN_TOLERANCE = 25
-"""Lies to withstand where anybody enrols, by proof of work or not: 125 reports on one day, 35 a day for a week."""
+"""The same where anybody enrols, by proof of work or not: 125 reports on one day, 65 a day for a week."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Profile:
     ``epsilon`` is the whole budget of one report. A succinct histogram spends ``epsilon_olh`` of it on counting.
     ``tau`` is the count above which a number is listed; for the histograms it is the gate too. ``level`` is the chance
     that anything nobody reported is listed in a whole round (all numbers, all buckets, all windows together).
-    ``tolerance`` is f: a number is listed only if it would be with any f of its supporting reports taken away.
+    ``tolerance`` is f, lying phones: a number is listed only if it would be with any f of its supporting reports taken
+    away for each round that the evidence is from.
     ``windows`` are the lengths in rounds over which evidence is gathered; the level is split between them.
     """
 

@@ -86,7 +86,7 @@ def test_the_inverse_plan_is_the_inverse(windows: tuple[int, ...]) -> None:
 
     def chance(budget: float) -> float:
         learner = open_bucket(replace(profile, epsilon=budget), NANP, 1000, bytes(32))
-        return learner.chance(1000 * length, profile.tau)(50 * length) if learner else 0.0
+        return planning.over(learner, length).chance(1000 * length, profile.tau)(50 * length) if learner else 0.0
 
     assert chance(epsilon) >= POWER > chance(round(epsilon - 0.1, 1))
     assert planning.smallest_epsilon(profile, 10, 0.01) is None

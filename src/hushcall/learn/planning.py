@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hushcall.learn import occupancy
 from hushcall.learn.bucket_setup import open_bucket
@@ -44,7 +45,7 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
             profile.mechanism, profile.epsilon, users, False, "", None, least, None, 0.0, profile.in_the_clear
         )
     chance, longest = learner.chance(users, profile.tau), max(profile.windows)
-    over_all = learner.chance(users * longest, profile.tau)
+    over_all = over(learner, longest).chance(users * longest, profile.tau)
     return Outlook(
         profile.mechanism,
         profile.epsilon,
@@ -60,6 +61,11 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
         longest,
         smallest_found(over_all, users * longest) if longest > 1 else None,
     )
+
+
+def over(learner: Any, rounds: int) -> Any:
+    """The learner as it decides over so many rounds: who lies does so in each of them."""
+    return learner if rounds == 1 else replace(learner, tolerance=learner.tolerance * rounds)
 
 
 def smallest_found(chance: Callable[[int], float], users: int, power: float = POWER) -> int | None:
@@ -115,7 +121,7 @@ def smallest_epsilon(
 
     def finds(epsilon: float) -> bool:
         learner = open_bucket(replace(profile, epsilon=epsilon), plan, users, bytes(SEED_BYTES), buckets)
-        return learner is not None and learner.chance(users * length, profile.tau)(holders) >= POWER
+        return learner is not None and over(learner, length).chance(users * length, profile.tau)(holders) >= POWER
 
     low, high = 0, len(EPSILONS) - 1
     while low < high and EPSILONS[low] <= profile.epsilon_olh * profile.scheme.counts_apart:

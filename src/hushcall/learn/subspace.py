@@ -11,7 +11,7 @@ keeps one integer per number: what shards of a large round add up. Either decode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeAlias, TypeVar
 
@@ -272,9 +272,11 @@ L = TypeVar("L", bound=EveryNumberTested)
 
 def settled(profile: Profile, users: int, hypotheses: int, made: Callable[[int], L]) -> L | None:
     """The learner with the best b for so many reports in all, if it passes the gate."""
-    bits = bits_for(users, profile.epsilon, hypotheses, profile.share, profile.tau, profile.tolerance)
+    lies = profile.tolerance * max(profile.windows)  # who lies does so in every round of a window
+    bits = bits_for(users, profile.epsilon, hypotheses, profile.share, profile.tau, lies)
     learner = made(bits)
-    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau)) else None
+    rule = replace(learner.rule(profile.tau), tolerance=lies)
+    return learner if all_of_them_found(learner.law(users), rule) else None
 
 
 def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) -> SparseTally:

@@ -7,8 +7,9 @@
 
 ``profile.windows`` are the lengths, in rounds: the window of length L holds the rounds newest − L + 1 … newest that are
 there. A round in which the bucket was skipped, or that was discarded, is simply not given. Each length is one decision
-at ``profile.share`` of the error level (``pooled``), with ``profile.tolerance`` lies per window; a number is returned
-once, with the shortest length that finds it (``hitter.length``), with that window's estimate, interval and p-value.
+at ``profile.share`` of the error level (``pooled``), with ``profile.tolerance`` lies for each of its rounds, since who
+lies does so in every round; a number is returned once, with the shortest length that finds it (``hitter.length``), with
+that window's estimate, interval and p-value.
 ``windows = (1,)`` is the daily decision. :func:`keep_for` says how many rounds of sealed tallies a server must keep.
 Whole-number rounds are scanned in ``parts`` (``profile.scheme.parts``), as they are decoded. Pure: the same bytes in
 any order give the same findings.
@@ -20,7 +21,7 @@ off one transform (``pile``). A length that could list nothing, whatever the rep
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,9 @@ def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -
         inside = [law for age, law in laws if age < length]
         if len(inside) > seen:
             seen = len(inside)
-            out.append(Span(length, PooledSupport.of(inside), rule))
+            # A phone that lies does so in every round: f of them are as many reports in each.
+            lies = replace(rule, tolerance=rule.tolerance * len(inside))
+            out.append(Span(length, PooledSupport.of(inside), lies))
     return out
 
 

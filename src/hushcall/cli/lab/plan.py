@@ -102,7 +102,7 @@ def plan(
     if (longest := max(row.window for _, row in rows)) > 1:
         show.console.print(f"in {longest}:   " + LEGEND_OF_WINDOWS)
     if lies := {row.tolerance for _, row in rows if row.tolerance}:
-        show.console.print(f"Listings withstand {' or '.join(map(str, sorted(lies)))} lies; the paper's none.")
+        show.console.print(f"Listings withstand {' or '.join(map(str, sorted(lies)))} lying phones; the paper's none.")
     show.console.print(
         f"The paper's gate: {users} phones with the same number would show enough of its bits with "
         f"U(31, {users}) = {gate['probability']:.3f}."

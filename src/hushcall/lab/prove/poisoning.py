@@ -180,10 +180,11 @@ def by_law(profile: Profile, honest: int, share: float, holders: int = 0) -> int
         if learner is None:
             return 0.0
         bits, many = learner.mechanism.bits, learner.hypotheses
-        terms = Terms(profile.epsilon, bits, profile.tau, profile.share, many, profile.tolerance)
         kind = "silent" if holders else "supporting"
         return max(
-            terms.chance(length * honest, holders=length * holders, **{kind: length * fakes})
+            Terms(profile.epsilon, bits, profile.tau, profile.share, many, length * profile.tolerance).chance(
+                length * honest, holders=length * holders, **{kind: length * fakes}
+            )
             for length in profile.windows
         )
 
@@ -210,9 +211,9 @@ def needed(profile: Profile, honest: int, runs: int, seed: int, holders: int = 0
 
 
 def never(profile: Profile, honest: int, runs: int, seed: int, fakes: int = 0, progress: Progress = quiet) -> Never:
-    """As many lies as are tolerated in the longest window, or so many fakes."""
+    """As many fakes as are tolerated, or so many, in every round of the longest window."""
     longest, listed = max(profile.windows), 0
-    fakes = fakes or profile.tolerance // longest
+    fakes = fakes or profile.tolerance
     for run, (days, target) in enumerate(_rounds(profile, honest, runs, f"never {seed}"), 1):
         listed += days.lists(target, fakes)
         progress(run, runs)
