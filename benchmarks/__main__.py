@@ -38,12 +38,17 @@ def main() -> None:
             results[name] = json.loads(subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE).stdout)
         else:
             subprocess.run(command, check=True)
+    windows = [sys.executable, "-m", "benchmarks.windows"]
     promises = [sys.executable, "-m", "benchmarks.promises"]
     if options.save:
+        results["windows"] = json.loads(
+            subprocess.run([*windows, "--json"], check=True, stdout=subprocess.PIPE, cwd=HERE.parent).stdout
+        )
         results["promises"] = json.loads(
             subprocess.run([*promises, "--json"], check=True, stdout=subprocess.PIPE, cwd=HERE.parent).stdout
         )
     else:
+        subprocess.run(windows, check=True, cwd=HERE.parent)
         subprocess.run(promises, check=True, cwd=HERE.parent)
         subprocess.run([sys.executable, "-m", "benchmarks.tokens"], check=True, cwd=HERE.parent)
     if options.save:

@@ -12,6 +12,7 @@ import pytest
 import typer.main
 
 from hushcall.audit.mutants import MUTANTS
+from hushcall.cli import main
 from hushcall.cli.app import app
 from hushcall.server.settings import example
 
@@ -68,7 +69,8 @@ def test_the_figures_of_the_readme_are_those_of_the_code() -> None:
         line = next(line for line in README.splitlines() if label in line and line.count("|") > 4 and "ε" not in line)
         cells = [cell.strip() for cell in line.strip(" |").split("|")]
         row = rows[name]
-        assert cells[1:] == [f"{row['epsilon']:g}", str(row["report_bytes"]), str(row["detectable"])]
+        assert cells[1:4] == [f"{row['epsilon']:g}", str(row["report_bytes"]), str(row["detectable"])]
+        assert cells[4:] == ([str(row["in_window"])] if row["in_window"] else [])
     words = {20: "twenty", 21: "twenty-one", 22: "twenty-two", 23: "twenty-three"}
     assert f"{words[len(MUTANTS)]} deliberately broken randomisers" in README
 
@@ -91,18 +93,31 @@ def test_the_plan_of_the_readme_is_what_the_command_prints() -> None:
         assert line.rstrip() in README, line
 
 
-def test_the_inverse_plans_of_the_docs_are_what_the_command_prints() -> None:
+def test_the_real_figures_of_the_readme_are_those_of_the_results() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("# Real complaints: real\n")[2]
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")
+    ]
+    head = next(line for line in lines if line[0] == "mechanism")
+    rows = [dict(zip(head, line, strict=True)) for line in lines if len(line) == len(head)]
+    for label, window in (("decided day by day", "1"), ("decided over 1, 2, 4 and 7 days", "1, 2, 4, 7")):
+        shown = next(line for line in README.splitlines() if label in line).strip(" |").split("|")[1:]
+        wanted = {"mechanism": "subspace", "window": window, "level": "0.25", "tolerance": "0"}
+        for epsilon, cell in zip(("4", "6", "8"), shown, strict=True):
+            row = next(row for row in rows if {**row, **wanted, "epsilon": epsilon} == row)
+            assert float(cell) == pytest.approx(float(row["relative_cbr"]), abs=0.006)
+
+
+def test_the_inverse_plans_of_the_docs_are_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = re.findall(r"\$ hushcall (plan --find .*)\n((?:[^$`].*\n)+)", COMMANDS)
     assert len(shown) == 3
     for arguments, said in shown:
-        done = subprocess.run(
-            [*HUSHCALL, *arguments.split()],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"COLUMNS": "80", "PATH": ""},
-        )
-        assert done.stdout.split() == said.split()
+        monkeypatch.setattr(sys, "argv", ["hushcall", *arguments.split()])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        assert capsys.readouterr().out.split() == said.split()
 
 
 def test_the_changelog_has_something_to_say() -> None:

@@ -198,3 +198,17 @@ def test_a_plan_is_found_by_its_name_and_an_unknown_name_lists_those_there_are()
     assert all(plan_named(name).name == name for name in PLANS)
     with pytest.raises(InvalidParameter, match=r"plan must be one of NANP, DE, .*, got 'nanp-1947'"):
         plan_named("nanp-1947")
+
+
+@given(st.sampled_from(NANP.area_codes), st.integers(0, 10**7 - 1))
+def test_a_number_as_it_is_written_is_read_like_any_other(area: int, suffix: int) -> None:
+    """E.164 takes a short way; the same digits with a space take the long one."""
+    written, spaced = f"+1{area}{suffix:07}", f"+1 {area}{suffix:07}"
+    try:
+        expected = NANP.parse(spaced)
+    except InvalidNumber as error:
+        with pytest.raises(InvalidNumber, match=f"^{error.field} must "):
+            NANP.parse(written)
+    else:
+        assert NANP.parse(written) == expected
+        assert str(expected) == written

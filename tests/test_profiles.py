@@ -10,7 +10,7 @@ import pytest
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.privacy.exact import MOST_EPSILON
-from hushcall.profiles import DEFAULT, PROFILES, WINDOWS, Profile, profile_named
+from hushcall.profiles import DEFAULT, OPEN_TOLERANCE, PROFILES, TOLERANCE, WINDOWS, Profile, profile_named
 
 ALL = list(PROFILES.values())
 
@@ -126,6 +126,14 @@ def test_what_a_server_keeps_of_a_profile_reads_as_it_always_did() -> None:
     assert paper.to_plain() == kept | {"tolerance": 0, "windows": [1]}
     assert Profile.from_plain(paper.to_plain()) == paper
     assert kept["rounds"] == paper.repetitions
+
+
+def test_services_look_back_a_week_and_withstand_a_few_lies() -> None:
+    for profile in ALL:
+        plain = profile.name in ("paper", "cheapest")  # as the paper has it; for tests
+        assert (profile.windows, profile.tolerance) == (((1,), 0) if plain else (WINDOWS, TOLERANCE))
+        assert (profile.daily.windows, profile.daily.share) == ((1,), profile.level)
+    assert TOLERANCE < OPEN_TOLERANCE
 
 
 def test_windows_and_tolerance_go_with_mechanisms_that_know_them() -> None:

@@ -53,13 +53,17 @@ def run_round(
     plan: NumberingPlan = NANP,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Round:
-    """Run a round in which phone i had ``calls[i]`` from an unknown number, or None and sends a dummy."""
+    """Run a round in which phone i had ``calls[i]`` from an unknown number, or None and sends a dummy.
+
+    It is decided by itself: a server looks back over the profile's windows too (``learn.window``).
+    """
     # The server's half needs numpy, which a program that only asks for this function's name may not have.
     from hushcall.learn.bucket_setup import open_bucket
 
     # Announce: every phone says its caller's area code, or nothing at all, and gets a ticket.
     # A dummy is drawn whether it is needed or not, so that the coins taken do not tell.
     numbers = [dummy if call is None else call for call, dummy in ((call, plan.dummy(coins)) for call in calls)]
+    profile = profile.daily
     items = profile.scheme.items
     buckets = [items.bucket(number) for number in numbers]
     sizes = dict(sorted(Counter(buckets).items()))

@@ -42,7 +42,7 @@ def test_without_privacy_the_share_is_the_lists() -> None:
 def test_what_is_expected_is_what_months_of_draws_block() -> None:
     """A spammer that a day finds now and then: the mean of 40 drawn months lies within four of its errors."""
     calls, holders = month(22, 158), 22
-    profile = replace(DEFAULT, epsilon=4.0, tau=10, level=0.25)
+    profile = replace(DEFAULT.daily, epsilon=4.0, tau=10, level=0.25, tolerance=0)
     setting = Setting(profile.mechanism, 4.0, tau=10, level=0.25)
     chance = users.private(profile, buckets=1)(180, holders)  # the drawn months have one bucket, and no dummies
     assert 0.02 < chance < 0.5

@@ -121,3 +121,24 @@ def test_a_plan_that_nobody_knows_is_an_error_that_lists_those_there_are() -> No
     assert load_settings().round.chosen_plan() is NANP
     with pytest.raises(InvalidParameter, match=r"plan must be one of .*nanp-2026.*, got 'moon-2031'"):
         load_settings(round={"plan": "moon-2031"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "tolerance", "expected"),
+    [
+        (None, None, 5),
+        ("invite", None, 5),
+        ("operator", None, 5),
+        ("open", None, 25),
+        ("open", 3, 3),
+        ("invite", 40, 40),
+    ],
+)
+def test_who_may_enrol_says_how_many_lies_a_listing_withstands(
+    mode: str | None, tolerance: int | None, expected: int
+) -> None:
+    settings = load_settings(enrol={"mode": mode}, round={"tolerance": tolerance})
+    assert settings.profile.tolerance == expected
+    assert settings.profile.windows == (1, 2, 4, 7)
+    papers = load_settings(enrol={"mode": mode}, round={"profile": "paper"})
+    assert (papers.profile.tolerance, papers.profile.windows) == (0, (1,))

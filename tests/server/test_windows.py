@@ -66,8 +66,51 @@ def test_tallies_stay_for_the_window_and_not_a_round_longer(village: Village) ->
     assert kept(village.service) == [4, 5, 6]  # of a window of four: the three that the next round looks at
 
 
-def test_a_window_of_one_keeps_nothing(make_service: MakeService, clock: Clock) -> None:
-    service = make_service(coins=seeded(b"windows"), round={"windows": [1]})
+def test_lies_up_to_the_tolerance_list_nobody_and_more_evidence_does(village: Village) -> None:
+    """Of one round: seven supporting reports less five are nothing, twenty less five are something."""
+    village.to("published", [SPAM] * 7 + OTHERS)
+    assert findings(village.service) == []
+    village.clock.now += 10_000
+    village.service.rounds.discard(_held(village), "so that no window has it")
+    village.to("published", [SPAM] * 20 + OTHERS)
+    assert [found[1:] for found in findings(village.service)] == [(SPAM, 1)]
+
+
+def _held(village: Village) -> int:
+    """A round that is stopped before it is decoded."""
+    number = village.to("closed", OTHERS)
+    village.service.rounds.hold(number, "a test")
+    village.clock.now += 10_000
+    return number
+
+
+def test_rounds_with_other_parameters_add_up(village: Village) -> None:
+    """A busier day has another b: its reports are of another kind, and count all the same."""
+    village.to("published", [SPAM, *DAY])
+    village.to("published", [SPAM, *DAY, *(f"+1202555{place:04}" for place in range(1000, 1300))])
+    parameters = {
+        row.parameters
+        for row in village.service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.bucket == 202))
+    }
+    assert len(parameters) == 2
+    assert findings(village.service) == [(2, SPAM, 2)]
+
+
+def test_a_number_warns_first_and_blocks_from_its_second_day(village: Village) -> None:
+    loud, blocks = [SPAM] * 20 + OTHERS, []
+    for _ in range(2):
+        village.to("published", loud)
+        with village.service.store.read() as connection:
+            made = newest_list(connection)
+        assert made is not None
+        (entry,) = made.entries
+        assert entry.window == 1
+        blocks.append(made.terms.block(entry))
+    assert blocks == [False, True]
+
+
+def test_a_window_of_one_keeps_nothing(make_service: MakeService, database: str, clock: Clock) -> None:
+    service = make_service(database, seeded(b"windows"), round={"windows": [1]})
     village = Village(service, clock)
     for _ in range(2):
         village.to("published", DAY)
@@ -109,8 +152,10 @@ def test_rounds_of_another_plan_or_mechanism_are_in_no_window(village: Village) 
             assert rounds_in_window(connection, later) == [round_id + 1]
 
 
-def test_the_pages_say_over_how_many_rounds_and_what_phones_do(make_service: MakeService, clock: Clock) -> None:
-    service = make_service(coins=seeded(b"windows"), round=WEEK, list={"block_days": 4})
+def test_the_pages_say_over_how_many_rounds_and_what_phones_do(
+    make_service: MakeService, database: str, clock: Clock
+) -> None:
+    service = make_service(database, seeded(b"windows"), round=WEEK, list={"block_days": 4})
     village = Village(service, clock)
     for _ in range(2):
         village.to("published", DAY)

@@ -46,7 +46,7 @@ class HeavyHitter:
     p_value: float
     length: int = 1
     implausible: bool = False
-    """Its 95 % interval is empty: not even all phones together would make so many reports. A sign of forgery."""
+    """Not even all phones together would make so many supporting reports (:data:`IMPLAUSIBLE`). A sign of forgery."""
 
     @property
     def clamped(self) -> float:
@@ -54,8 +54,12 @@ class HeavyHitter:
         return min(max(self.estimate, self.low), self.high)
 
 
-IMPLAUSIBLE = 0.025
-"""Honest phones do it so seldom if *every* one of them holds the number, and next to never (below 0.003) if half do."""
+IMPLAUSIBLE = 0.003
+"""Honest phones do it at most so often, by the exact law: if *every* one of them holds the number; else next to never.
+
+Fakes support for sure, honest phones with p: so fakes that are nearly all of a bucket stand out, and others do not. At
+ε = 4 it takes 26 supporting reports of 29.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +253,16 @@ def _convolved(mine: NDArray[np.float64], others: NDArray[np.float64]) -> NDArra
     return np.asarray(signal.fftconvolve(mine, others))
 
 
+@lru_cache(maxsize=1 << 12)
 def _mass(trials: int, chance: float) -> tuple[int, NDArray[np.float64]]:
-    """Where a binomial's mass lies, but for 10⁻¹⁶ on either side, and that mass."""
+    """Where a binomial's mass lies, but for 10⁻¹⁶ on either side, and that mass. Searches ask for the same again."""
     if trials == 0 or chance >= 1:
         return trials if chance >= 1 else 0, np.ones(1)
     low = int(stats.binom.ppf(1e-16, trials, chance))
     high = int(stats.binom.isf(1e-16, trials, chance))
-    return low, np.asarray(stats.binom.pmf(np.arange(low, high + 1), trials, chance), dtype=np.float64)
+    mass = np.asarray(stats.binom.pmf(np.arange(low, high + 1), trials, chance), dtype=np.float64)
+    mass.flags.writeable = False  # it is kept
+    return low, mass
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -19,7 +19,7 @@ domain a coset again; blocks share no memory, so any number of threads writes th
 array([1, 1, 0, 2], dtype=int32)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import SupportsIndex, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hushcall.errors import InvalidParameter
 from hushcall.learn.compiled import kernel
 
-__all__ = ["accumulate", "at_least", "cheaper_direct", "count_members", "support", "transform"]
+__all__ = ["accumulate", "at_least", "cheaper_direct", "count_members", "some_at_least", "support", "transform"]
 
 Ints: TypeAlias = NDArray[np.int32]
 Words: TypeAlias = NDArray[np.uint32]
@@ -44,17 +44,22 @@ _BATCH = 1 << 15  # reports whose bases exist at a time: 4 MiB, small beside the
 def transform(array: Ints) -> None:
     """Replace the array by its unnormalised Walsh-Hadamard transform: a[x] ← Σ_u (-1)^parity(u & x) a[u].
 
-    Every result is at most Σ|a|, which has to stay below 2^31.
+    Sums wrap around at 2^32. Every result is at most Σ|a|: where that stays below 2^31, none does.
     """
     _bits("array", array)
     _transform(array)
 
 
-def accumulate(spectrum: Ints, rows: Words, values: Words, scale: int | None = None) -> None:
+def accumulate(
+    spectrum: Ints, rows: Words, values: Words, scale: int | None = None, fields: Ints | None = None
+) -> None:
     """Add 2^(scale-b) (-1)^parity(u & y) at uᵀA for every report and every u in {0,1}^b; scale is b unless given.
 
     After `transform`, a spectrum that started at zero holds 2^scale C(x): reports with different b share one
     spectrum. Fill one from several calls only as long as all its reports together keep n 2^scale below 2^31.
+
+    `fields` moves each report by so many bits. Sums wrap around at 2^32, and what they end at is counts: so several
+    counts share a word, and its transform, if each has as many bits as its reports need (`some_at_least`).
     """
     bits = _bits("spectrum", spectrum)
     n, b = _reports(rows, values, bits)
@@ -63,17 +68,21 @@ def accumulate(spectrum: Ints, rows: Words, values: Words, scale: int | None = N
         raise InvalidParameter("scale", f"be at least b, {b}", scale)
     if n << scale >= 1 << 31:
         raise InvalidParameter("n * 2**b", "stay below 2**31", n << scale)
-    for words in _equations(rows, values):
+    for words, moved in _equations(rows, values, fields):
         origins, bases, dimensions, weights = _row_spaces(words, bits)
-        _spread(spectrum, origins, bases, dimensions, weights << (scale - b))
+        _spread(spectrum, origins, bases, dimensions, weights << (scale - b) << moved)
 
 
-def count_members(counts: Ints, rows: Words, values: Words) -> None:
-    """Add 1 at every member of every report's {x : A x = y}, which is empty if the equations contradict."""
+def count_members(counts: Ints, rows: Words, values: Words, fields: Ints | None = None) -> None:
+    """Add 1 at every member of every report's {x : A x = y}, which is empty if the equations contradict.
+
+    `fields`, as in `accumulate`: 2^field instead of 1.
+    """
     bits = _bits("counts", counts)
     _reports(rows, values, bits)
-    for words in _equations(rows, values):
-        _spread(counts, *_solutions(words, bits))
+    for words, moved in _equations(rows, values, fields):
+        origins, bases, dimensions, weights = _solutions(words, bits)
+        _spread(counts, origins, bases, dimensions, weights << moved)
 
 
 def cheaper_direct(b: int, bits: int, n: int) -> bool:
@@ -111,6 +120,23 @@ def at_least(counts: Ints, threshold: int, start: int, stop: int) -> NDArray[np.
     return _at_least(counts[start:stop], threshold, start)
 
 
+def some_at_least(
+    words: Ints, first: int, widths: Sequence[int], thresholds: Sequence[int], start: int, stop: int
+) -> NDArray[np.int64]:
+    """The indices i, start <= i < stop, where c_0 or c_0 + c_1 or … reaches its threshold, ascending.
+
+    The counts c lie side by side in the word's bits from `first` on, each in its width.
+    """
+    if sum(widths) + first > 32 or len(widths) != len(thresholds):
+        raise InvalidParameter("widths", "be one for each threshold, and fit 32 bits", (first, *widths))
+    if not 0 <= start <= stop <= words.size:
+        raise InvalidParameter("start, stop", f"satisfy 0 <= start <= stop <= {words.size}", (start, stop))
+    shifts = np.array([first + sum(widths[:place]) for place in range(len(widths))], np.uint32)
+    masks = np.array([(1 << width) - 1 for width in widths], np.uint32)
+    inside = words.view(np.uint32)[start:stop]
+    return np.flatnonzero(_some_at_least(inside, shifts, masks, np.array(thresholds, np.uint32))) + start
+
+
 def _bits(field: str, array: Ints) -> int:
     """log2 of the length of an array that the kernels can work on in place."""
     if array.dtype != np.int32 or array.ndim != 1 or not (array.flags.c_contiguous and array.flags.writeable):
@@ -135,12 +161,17 @@ def _reports(rows: Words, values: Words, bits: int) -> tuple[int, int]:
     return n, b
 
 
-def _equations(rows: Words, values: Words) -> Iterator[Words]:
-    """Batches of the reports' equations, one word 2 row_i + y_i each."""
-    places = np.arange(rows.shape[1], dtype=np.uint32)
+def _equations(rows: Words, values: Words, fields: Ints | None) -> Iterator[tuple[Words, Ints]]:
+    """Batches of the reports' equations, one word 2 row_i + y_i each, and of their fields."""
+    places, fields = (
+        np.arange(rows.shape[1], dtype=np.uint32),
+        np.zeros(len(rows), np.int32) if fields is None else fields,
+    )
+    if fields.shape != values.shape or np.any(fields > 31):
+        raise InvalidParameter("fields", "be bits below 32, one for each report", fields.shape)
     for first in range(0, len(rows), _BATCH):
         batch = slice(first, first + _BATCH)
-        yield (rows[batch] << np.uint32(1)) | (values[batch, None] >> places & np.uint32(1))
+        yield (rows[batch] << np.uint32(1)) | (values[batch, None] >> places & np.uint32(1)), fields[batch]
 
 
 @kernel(inline="always")
@@ -315,3 +346,18 @@ def _at_least(counts: Ints, threshold: int, start: int) -> NDArray[np.int64]:
             indices[found] = i
             found += 1
     return indices
+
+
+@kernel(parallel=True)
+def _some_at_least(words: Words, shifts: Words, masks: Words, thresholds: Words) -> NDArray[np.bool_]:
+    """Tile by tile and field by field: the inner loop knows its shift, so that LLVM vectorises it."""
+    found = np.zeros(words.size, np.bool_)
+    for t in prange((words.size + _TILE - 1) // _TILE):
+        tile, flags = words[t * _TILE : (t + 1) * _TILE], found[t * _TILE : (t + 1) * _TILE]
+        sums = np.zeros(_TILE, np.uint32)
+        for k in range(shifts.size):
+            shift, mask, threshold = shifts[k], masks[k], thresholds[k]
+            for i in range(tile.size):
+                sums[i] += tile[i] >> shift & mask
+                flags[i] |= sums[i] >= threshold
+    return found

@@ -13,9 +13,8 @@ once, with the shortest length that finds it (``hitter.length``), with that wind
 Whole-number rounds are scanned in ``parts`` (``profile.scheme.parts``), as they are decoded. Pure: the same bytes in
 any order give the same findings.
 
-Cost: rounds are added up from the newest to the oldest, each once; every length then takes a transform of a copy. One
-spectrum holds rounds of every b, because each is scaled to the largest; where all subspaces are small they are listed
-instead, and nothing is transformed.
+Cost: rounds are added up once, from the newest to the oldest, and all lengths whose counts fit a word together are read
+off one transform (``pile``). A length that could list nothing, whatever the reports said, is not looked at.
 """
 
 from __future__ import annotations
@@ -25,15 +24,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter
 from hushcall.learn import walsh
 from hushcall.learn.bucket_setup import learner_of
 from hushcall.learn.decision import HeavyHitter, Rule
 from hushcall.learn.learner import Progress, quiet
+from hushcall.learn.pile import Pile
 from hushcall.learn.pooled import PooledSupport, Span
-from hushcall.learn.subspace import SparseTally
 from hushcall.learn.whole_number import part_of, updates_are_shared
 from hushcall.learn.whole_spectrum import SUFFIX_BITS
 from hushcall.numbers import NumberingPlan
@@ -115,7 +113,9 @@ def find_in_windows(
     if len({(one.learner.domain, one.learner.areas, one.learner.mechanism.item_bits) for one in held}) > 1:
         raise InvalidParameter("rounds", "share one domain", "several")
     laws = [(one.age, one.learner.law(one.tally.count)) for one in held]
-    chosen = spans(laws, windows, first.rule(tau))
+    chosen = [span for span in spans(laws, windows, first.rule(tau)) if span.least <= span.law.reports]
+    if not chosen:
+        return []
     found: dict[int, HeavyHitter] = {}
     todo = part_of(first.areas, part, parts)
     one_round = len(held) == 1 and updates_are_shared(held[0].tally.count, first.mechanism.bits, len(todo))
@@ -128,14 +128,13 @@ def find_in_windows(
 
 def _piled(held: Sequence[Past], chosen: Sequence[Span], todo: range) -> Iterator[list[HeavyHitter]]:
     """One area code after the other, its rounds added up in one pile."""
-    first = held[
-        0
-    ].learner  # without area codes in the clear, one area code at a time; else items as wide as the plan's
+    first = held[0].learner
+    # Without area codes in the clear, one area code at a time; else items as wide as the plan's.
     bits = SUFFIX_BITS if first.areas > 1 else first.mechanism.item_bits
-    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held], len(chosen))
+    ends = [sum(one.age < span.length for one in held) for span in chosen]
+    pile = Pile(bits, [(one.tally.count, one.learner.mechanism.bits) for one in held[: ends[-1]]], ends)
     for area in todo:
-        pile.empty()
-        yield list(_in_area(held, chosen, pile, area))
+        yield list(_in_area(held[: ends[-1]], chosen, pile, area))
 
 
 def _shared(one: Past, span: Span, todo: range) -> Iterator[list[HeavyHitter]]:
@@ -161,83 +160,24 @@ def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -
 def _in_area(held: Sequence[Past], chosen: Sequence[Span], pile: Pile, area: int) -> Iterator[HeavyHitter]:
     """The findings of every window in one area code, the shortest window first."""
     local = [one.learner.in_area(one.tally, area) for one in held]
-    added, domain = 0, held[0].learner.domain
-    for span in chosen:
-        while added < len(held) and held[added].age < span.length:
-            pile.add(held[added].learner, local[added])
-            added += 1
-        places, counts = pile.at_least(span.least, domain)
-        apart = _by_part(held[:added], local, span, places) or [counts]
-        for row, place in enumerate(places):
-            if hitter := span.verdict(area << SUFFIX_BITS | place, [int(column[row]) for column in apart]):
+    tallied = [(one.learner, tally) for one, tally in zip(held, local, strict=True)]
+    for place, places, counts in pile.at_least(tallied, [span.least for span in chosen], held[0].learner.domain):
+        span = chosen[place]
+        apart = _by_part(held, local, span, places) or [counts]
+        for row, suffix in enumerate(places):
+            if hitter := span.verdict(area << SUFFIX_BITS | suffix, [int(column[row]) for column in apart]):
                 yield hitter
 
 
-def _by_part(inside: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]) -> list[Sequence[int]]:
+def _by_part(held: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]) -> list[Sequence[int]]:
     """The counts of a few numbers for each part of the law; nothing where it has only one, whose count is known."""
     if len(span.law.parts) == 1 or not places:
         return []
     out = [np.zeros(len(places), dtype=np.int64) for _ in span.law.parts]
-    for one, tally in zip(inside, local, strict=False):
+    for one, tally in zip(held, local, strict=True):
+        if one.age >= span.length:
+            continue
         law = one.learner.law(one.tally.count)
         which = next(i for i, part in enumerate(span.law.parts) if (part.p, part.q) == (law.p, law.q))
         out[which] += one.learner.supports(tally, places)
     return [column.tolist() for column in out]
-
-
-class Pile:
-    """C(x) of all x, growing round by round. Made once for a scan, and emptied for each area code."""
-
-    def __init__(self, bits: int, rounds: Sequence[tuple[int, int]], looks: int) -> None:
-        """``rounds`` are (reports, b) of all that will be added, ``looks`` how often the counts will be asked for."""
-        self.bits, self.looks, self.looked = bits, looks, 0
-        some = [(n, b) for n, b in rounds if 2 * b <= bits]
-        listing = sum(n << max(bits - b, 0) for n, b in some)
-        summing = sum(n << b for n, b in some) + looks * (3 << bits)  # a transform costs three updates a cell
-        scale = max((b for _, b in some), default=0)
-        fits = sum(n for n, _ in some) << scale < 1 << 31
-        self.scale = scale if fits and summing < listing else 0
-        self.spectrum = self.scratch = self.listed = np.zeros(0, np.int32)
-
-    def empty(self) -> None:
-        """Start again, in the memory that is there."""
-        self.looked = 0
-        for array in (self.spectrum, self.listed):
-            array.fill(0)
-
-    def add(self, learner: Any, tally: Any) -> None:
-        """One more round."""
-        if not isinstance(tally, SparseTally):
-            self.listed = self._room(self.listed)
-            self.listed += learner.support(tally)
-        elif self.scale and 2 * learner.mechanism.bits <= self.bits:
-            self.spectrum = self._room(self.spectrum)
-            walsh.accumulate(self.spectrum, tally.rows.astype(np.uint32), tally.values, self.scale)
-        else:
-            self.listed = self._room(self.listed)
-            walsh.count_members(self.listed, tally.rows.astype(np.uint32), tally.values)
-
-    def _room(self, array: NDArray[np.int32]) -> NDArray[np.int32]:
-        return array if array.size else np.zeros(1 << self.bits, np.int32)
-
-    def at_least(self, threshold: int, domain: range) -> tuple[list[int], list[int]]:
-        """(x, C(x)) of all x of the domain with so much support among what was added so far."""
-        self.looked += 1
-        counts, scale = self.listed, 0
-        if self.spectrum.size:
-            counts, scale = self._transformed(), self.scale
-            if self.listed.size:
-                counts += self.listed << scale
-        # Counts stay scaled: one comparison with a scaled threshold is cheaper than dividing 2²⁴ of them.
-        places = walsh.at_least(counts, threshold << scale, domain.start, domain.stop)
-        return places.tolist(), (counts[places] >> scale).tolist()
-
-    def _transformed(self) -> NDArray[np.int32]:
-        """2^scale·C of the spectrum, which is used up by the last look: the others take a copy."""
-        if self.looked >= self.looks:
-            counts = self.spectrum
-        else:
-            counts = self.scratch = self._room(self.scratch)
-            np.copyto(counts, self.spectrum)
-        walsh.transform(counts)
-        return counts

@@ -23,7 +23,7 @@ from pydantic_settings import (
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import names
 from hushcall.numbers import NANP, SHIPPED, NumberingPlan, plan_named
-from hushcall.profiles import PROFILES, Profile
+from hushcall.profiles import OPEN_TOLERANCE, PROFILES, TOLERANCE, Profile
 
 DATABASE = "hushcall.db"
 _FILE = "toml_values"
@@ -73,10 +73,11 @@ class RoundSettings(_Section):
     plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}")
     windows: Annotated[list[int] | None, _Unset] = Field(
         default=None,
-        description="rounds over which evidence is gathered, instead of the profile's; [1]: daily",
+        description="rounds over which evidence is gathered, instead of the profile's [1, 2, 4, 7]; [1]: daily",
     )
     tolerance: Annotated[int | None, _Unset] = Field(
-        default=None, description="lying phones that a listing withstands, instead of the profile's"
+        default=None,
+        description=f"lying phones that a listing withstands; unset: {TOLERANCE}, {OPEN_TOLERANCE} where mode is open",
     )
     anonymous: Annotated[bool | None, _Unset] = Field(
         default=None, description="let phones report without a name (blind tokens); instead of the profile's"
@@ -112,7 +113,7 @@ class RoundSettings(_Section):
             raise ValueError(str(error)) from None
 
     def chosen_profile(self) -> Profile:
-        """The profile in force, with what the settings change in it."""
+        """The profile as it is set here; who may enrol has a say too (:attr:`Settings.profile`)."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
         changes = {
@@ -236,6 +237,14 @@ class Settings(BaseSettings):
         assert isinstance(init_settings, InitSettingsSource)  # noqa: S101
         file = init_settings.init_kwargs.pop(_FILE, {})
         return init_settings, env_settings, InitSettingsSource(settings_cls, file)
+
+    @property
+    def profile(self) -> Profile:
+        """What the next round is run with. Where anybody may enrol, more lies have to be withstood, unless set."""
+        chosen = self.round.chosen_profile()
+        if self.round.tolerance is None and self.enrol.mode == "open" and chosen.tolerance:
+            return replace(chosen, tolerance=OPEN_TOLERANCE)
+        return chosen
 
     @property
     def url(self) -> str:

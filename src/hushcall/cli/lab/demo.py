@@ -24,6 +24,7 @@ from hushcall.whole_file import write_whole
 
 if TYPE_CHECKING:
     from hushcall.lab.live.demo import Day, Demo, Fate, Plan
+    from hushcall.profiles import Profile
 
 
 def demo(
@@ -71,7 +72,7 @@ def demo(
                 screen.add(day)
             screen.stop()
             fates = stage.fates()
-            words = summary(size, done, fates)
+            words = summary(size, done, fates, stage.profile)
             write_whole(report, demo_page.page(size, done, fates, words), "report")
             if json:
                 rows = {"days": [asdict(d) for d in done], "fates": [asdict(f) for f in fates]}
@@ -97,24 +98,29 @@ def _keep(stage: Demo) -> None:
         time.sleep(3600)
 
 
-def summary(plan: Plan, days: list[Day], fates: list[Fate]) -> str:
+def summary(plan: Plan, days: list[Day], fates: list[Fate], profile: Profile) -> str:
     """What happened, in one paragraph."""
     spammers = [fate for fate in fates if fate.spam]
     listed = [fate for fate in spammers if fate.listed_on]
     slow = [fate.listed_on - fate.first for fate in listed if fate.listed_on]
     same_day = sum(wait <= 0 for wait in slow)
     never = [fate.name for fate in spammers if not fate.listed_on]
+    slowly = [f"{fate.name} ({fate.over} days)" for fate in listed if (fate.over or 1) > 1]
     later = days[1:] or days
     blocked, spam = sum(d.blocked for d in later), sum(d.spam_calls for d in later)
+    warned = sum(d.warned for d in later)
     others, stopped = sum(d.other_calls for d in days), sum(d.others_blocked for d in days)
     wrong = sorted({name for d in days for name in d.wrong})
     return (
         f"{len(listed)} of {len(spammers)} spammers were listed, {same_day} of them on the evening of their first day"
+        f"{'; no single day showed, several together did: ' + ', '.join(slowly) if slowly else ''}"
         f"{'; never: ' + ', '.join(never) if never else ''}. From the second day on {blocked:,} of {spam:,} spam calls "
-        f"({blocked / spam if spam else 0:.0%}) were blocked, and {stopped:,} of {others:,} other calls. "
+        f"({blocked / spam if spam else 0:.0%}) were blocked, {warned:,} more came with a warning (a number that one "
+        f"day showed warns first, and blocks from its second), and {stopped:,} of {others:,} other calls were blocked. "
         f"Wrongly listed for a while: {', '.join(wrong) or 'nobody'}. "
-        f"Every report cost ε = 4 and said nothing for sure about any call; the phone that spent most spent "
-        f"ε = {days[-1].epsilon_most:g} in {plan.days} days, a phone in a skipped bucket nothing that day."
+        f"No listing rests on {profile.tolerance} phones: each would stand without any so many of its reports. "
+        f"Every report cost ε = {profile.epsilon:g} and said nothing for sure about any call; the phone that spent "
+        f"most spent ε = {days[-1].epsilon_most:g} in {plan.days} days, a phone in a skipped bucket nothing that day."
     )
 
 
@@ -173,7 +179,7 @@ def _screen(plan: Plan, *, live: bool, silent: bool) -> Iterator[_Screen]:
         yield _Screen(plan, shown, silent)
 
 
-COLUMNS = ("day", "reports", "run/skip", "found", "missed", "wrong", "spam calls blocked", "ε")
+COLUMNS = ("day", "reports", "run/skip", "found", "missed", "wrong", "spam calls blocked", "warned", "ε")
 
 
 def _table(plan: Plan, days: list[Day]) -> Table:
@@ -195,6 +201,7 @@ def _cells(day: Day) -> tuple[str, ...]:
         str(len(day.missed)),
         str(len(day.wrong)),
         f"{day.blocked:,} of {day.spam_calls:,} {share:4.0%}",
+        f"{day.warned:,}",
         f"{day.epsilon_today:.2f}",
     )
 
@@ -202,6 +209,8 @@ def _cells(day: Day) -> tuple[str, ...]:
 def _events(day: Day) -> list[str]:
     """What a person would like to know beside the figures."""
     found = [f"day {day.day}: {event}" for event in day.events]
+    if day.gathered:
+        found.append(f"day {day.day}: no single day shows {', '.join(day.gathered)}, several together do")
     if day.missed:
         found.append(f"day {day.day}: missed {', '.join(day.missed)}")
     if day.wrong:
@@ -210,7 +219,7 @@ def _events(day: Day) -> list[str]:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    widths = (3, 9, 10, 7, 8, 7, 22, 6)
+    widths = (3, 9, 10, 7, 8, 7, 22, 8, 6)
     return "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
 
 
@@ -222,6 +231,8 @@ def _fates(fates: list[Fate]) -> Table:
         ("days", "right"),
         ("phones a day", "right"),
         ("listed", "right"),
+        ("by days", "right"),
+        ("blocks", "right"),
         ("left", "right"),
     ):
         table.add_column(column, justify=justify, no_wrap=column in ("who", "number"))  # type: ignore[arg-type]
@@ -234,6 +245,8 @@ def _fates(fates: list[Fate]) -> Table:
             f"{fate.first} to {fate.last}",
             str(fate.phones),
             f"[{colour}]{listed if fate.listed_on is None else 'day ' + listed}[/]",
+            "" if fate.over is None else str(fate.over),
+            f"day {fate.blocks_from}" if fate.blocks_from else "",
             f"day {fate.left_on}" if fate.left_on else "",
         )
     return table

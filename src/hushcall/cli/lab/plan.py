@@ -99,8 +99,10 @@ def plan(
     show.console.print(_table(rows, spam))
     show.console.print(f"{users} phones report in the area code; {max(everyone, users)} where nothing is in the clear.")
     show.console.print(LEGEND)
-    if any(row.in_window for _, row in rows):
-        show.console.print(LEGEND_OF_WINDOWS)
+    if (longest := max(row.window for _, row in rows)) > 1:
+        show.console.print(f"in {longest}:   " + LEGEND_OF_WINDOWS)
+    if lies := {row.tolerance for _, row in rows if row.tolerance}:
+        show.console.print(f"Listings withstand {' or '.join(map(str, sorted(lies)))} lies; the paper's none.")
     show.console.print(
         f"The paper's gate: {users} phones with the same number would show enough of its bits with "
         f"U(31, {users}) = {gate['probability']:.3f}."
@@ -153,11 +155,13 @@ def _enough(scheme: Scheme, epsilon: float) -> bool:
 
 
 def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
-    table = Table(title="What one report a phone and day buys", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title="What one report a phone and day buys", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+    )
     for column in ("profile", "mechanism"):
         table.add_column(column, no_wrap=True)
-    weekly = any(row.in_window for _, row in rows)
-    for column in ("ε", "setting", "bytes", "gate", "finds", f"P({spam})", *(["in window"] if weekly else [])):
+    longest = max(row.window for _, row in rows)
+    for column in ("ε", "setting", "bytes", "gate", "finds", f"P({spam})", *([f"in {longest}"] if longest > 1 else [])):
         table.add_column(column, justify="right", no_wrap=True)
     for name, row in rows:
         size = "" if row.report_bytes is None else str(row.report_bytes)
@@ -165,14 +169,17 @@ def _table(rows: Sequence[tuple[str, Any]], spam: int) -> Table:
         label = "" if name == row.mechanism else name
         cells = [label, row.mechanism, f"{row.epsilon:g}", row.parameters, size]
         cells += [str(row.smallest_bucket or "none"), count, f"{row.found:.0%}"]
-        table.add_row(*cells, *([f"{row.in_window} in {row.window}" if row.in_window else ""] if weekly else []))
+        of_windows = "" if row.in_window is None else str(row.in_window)
+        if row.window not in (1, longest):
+            of_windows += f" in {row.window}"
+        table.add_row(*cells, *([of_windows] if longest > 1 else []))
     return table
 
 
 LEGEND = """gate:   the smallest bucket that runs; phones in smaller ones spend nothing
 finds:  the fewest reports of one number that are found with 90 % power
 P(…):   the chance to find a number with that many reports"""
-LEGEND_OF_WINDOWS = "in window: the fewest reports over so many rounds that are found with 90 % power"
+LEGEND_OF_WINDOWS = "the same over so many rounds together"
 
 
 _LABELS = {names.SUBSPACE: "subspace (ours)", names.WHOLE_NUMBER: "subspace, whole number (ours)"}

@@ -47,10 +47,13 @@ def serve(
 
     listener = serve.bound(settings.server.host, settings.server.port)
     token = serve.first_admin(settings)
-    chosen, say = settings.round.chosen_profile(), show.console.print
+    chosen, say = settings.profile, show.console.print
     address = f"http://{settings.server.host}:{serve.port_of(listener)}"
     say(f"[bold]hushcall[/bold] serves {address}   dashboard {address}/   API {address}/docs   Ctrl-C to stop")
     say(f"Rounds every {settings.round.period:,} s, profile {chosen.name}: {chosen.mechanism}, ε = {chosen.epsilon:g}.")
+    if chosen.windows != (1,) or chosen.tolerance:
+        lengths = ", ".join(str(length) for length in chosen.windows)
+        say(f"Evidence of {lengths} rounds; a listing withstands {chosen.tolerance} lies (see 'hushcall plan').")
     if token:
         say("\n[bold]First start.[/bold] Keep this operator's token, it is not shown again:")
         say(f"  {token}", soft_wrap=True)

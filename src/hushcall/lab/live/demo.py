@@ -27,10 +27,11 @@ from hushcall.phone.home.action import Action
 from hushcall.phone.reporting import ledger
 from hushcall.phone.screening.list_sync import ListClient
 from hushcall.phone.screening.lookup import LoadedList, check
+from hushcall.profiles import Profile
 from hushcall.protocol.blocklist import Blocklist
 
 WINDOW = 4
-"""Rounds that a number stays on the list after its last sighting: short, so that nine days show it leaving."""
+"""Rounds that a number stays on the list after its last sighting: few, since a week's evidence keeps it anyway."""
 VERIFIERS = 5
 """Phones that fetch and verify the signed list by themselves every night; the others read the same bytes."""
 
@@ -64,6 +65,7 @@ class Day:
     found: tuple[str, ...]  # spammers at work today, on the list tonight
     missed: tuple[str, ...]  # spammers at work today, not on the list tonight
     wrong: tuple[str, ...]  # on the list tonight, and no spammers
+    gathered: tuple[str, ...]  # spammers on the list for the first time, whom no single day showed
     listed: int
     version: int
     spam_calls: int
@@ -88,6 +90,8 @@ class Fate:
     last: int
     phones: int  # called on its first day
     listed_on: int | None  # the day after which it was on the list first
+    over: int | None  # how many days' evidence that took
+    blocks_from: int | None  # the day after which phones block it; until then they warn
     left_on: int | None
     estimate: float | None  # as last published
 
@@ -147,6 +151,12 @@ class Demo:
         for reader in self.readers:
             reader.folder.mkdir()
 
+    @property
+    def profile(self) -> Profile:
+        """What its rounds are run with: the defaults."""
+        chosen: Profile = settings_for(self.folder, self.plan.region).profile
+        return chosen
+
     def days(self) -> Iterator[Day]:
         """Play them, one after the other."""
         self.progress("phones enrol", 0, 1)
@@ -183,11 +193,23 @@ class Demo:
                     one.last,
                     round(one.reach * self.plan.phones),
                     on[0] if on else None,
+                    _entry(self.lists[on[0] - 1], one.number).window if on else None,
+                    next((day for day in on if self._blocks(day, one.number)), None),
                     gone[-1] if gone else None,
                     last.estimate if last else None,
                 )
             )
         return found
+
+    def _gathered(self, number: Number) -> bool:
+        """Whether a number is on the list for the first time tonight, by the evidence of several days together."""
+        entry = _entry(self.lists[-1], number)
+        return entry is not None and entry.window > 1 and not any(_entry(made, number) for made in self.lists[:-1])
+
+    def _blocks(self, day: int, number: Number) -> bool:
+        """Whether the list of an evening has phones block a number that is on it."""
+        made = self.lists[day - 1]
+        return made.terms.block(_entry(made, number))
 
     def _ask(self, what: str, number: Number, why: str, who: str) -> None:
         self.operator.ask("POST", f"/v1/admin/{what}", {"number": str(number), "why": why, "who": who})
@@ -249,6 +271,7 @@ class Demo:
             found=tuple(one.name for one in at_work if str(one.number) in on),
             missed=tuple(one.name for one in at_work if str(one.number) not in on),
             wrong=tuple(names.get(number, number) for number in sorted(on - set(spam))),
+            gathered=tuple(one.name for one in at_work if self._gathered(one.number)),
             listed=len(on),
             version=tonight.version,
             spam_calls=judged["spam"],
@@ -268,7 +291,10 @@ def _entry(made: Blocklist, number: Number) -> Any:
 
 
 def settings_for(folder: Path, region: str = "NANP") -> Any:
-    """A server's settings for the demo: the defaults, but for the shorter window and its own folder."""
+    """A server's settings for the demo: the defaults, but for the list's shorter window and its own folder.
+
+    The operator enrols the phones, so listings withstand as many lies as among invited ones.
+    """
     from hushcall.server.settings import Settings
 
     return Settings(
@@ -276,7 +302,7 @@ def settings_for(folder: Path, region: str = "NANP") -> Any:
         database="",  # whatever the environment says: no real one
         round={"scheduler": False, "plan": plan_named(region).name},  # type: ignore[arg-type]
         list={"window": WINDOW},  # type: ignore[arg-type]
-        intake={"per_device": 1000, "linger_ms": 0},  # type: ignore[arg-type]
+        intake={"per_device": 1000},  # type: ignore[arg-type]
     )
 
 

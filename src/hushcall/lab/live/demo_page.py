@@ -23,11 +23,13 @@ def page(plan: Plan, days: Sequence[Day], fates: Sequence[Fate], summary: str) -
     )
     ends = "".join(
         f"<tr><td>{html.escape(f.name)}<td>{f.number}<td>{'spam' if f.spam else 'a right to call'}"
-        f"<td>{f.first} to {f.last}<td>{f.phones:,}<td>{f.listed_on or 'never'}<td>{f.left_on or ''}"
+        f"<td>{f.first} to {f.last}<td>{f.phones:,}<td>{f.listed_on or 'never'}<td>{f.over or ''}"
+        f"<td>{f.blocks_from or ''}<td>{f.left_on or ''}"
         f"<td>{'' if f.estimate is None else f'{f.estimate:.0f}'}</tr>"
         for f in fates
     )
     heads = "day reports buckets_run skipped found missed wrongly_listed spam_blocked warned others_blocked ε events"
+    of_fates = "who number what days phones_a_day listed_on by_days_of_evidence blocks_from left_on last_estimate"
     return f"""<!doctype html><html lang='en'><meta charset='utf-8'>
 <meta name='viewport' content='width=device-width, initial-scale=1'>
 <title>hushcall: the demo's days</title><style>{STYLE}</style>
@@ -41,8 +43,10 @@ beforehand, to compare with.</p>
 list of the evening before stops. ε: spent by a phone that day, on average; a phone in a skipped bucket spends nothing.
 </p>
 <h2>Who called many phones</h2><div class='scroll'><table>
-<tr>{_heads("who number what days phones_a_day listed_on left_on last_estimate")}</tr>{ends}</table></div>
-<p>The estimate counts reports of one day: a phone that was called by several strangers reports one of them.</p></html>
+<tr>{_heads(of_fates)}</tr>{ends}</table></div>
+<p>A number is listed by the evidence of one, two, four or seven days, warns on its first evening and blocks from its
+second, or at once where it took the evidence of several days. The estimate counts reports of those days: a phone that
+was called by several strangers reports one of them a day.</p></html>
 """
 
 

@@ -82,14 +82,15 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
 
 def markdown(documents: Sequence[Mapping[str, Any]], command: str, heading: str = "Results") -> str:
     """The main tables for a documentation page, with the command that made them."""
-    parts = [f"# {heading}", "", f"Made by `{command}` with hushcall {__version__}. Mean over repetitions.", ""]
+    means = " Mean over repetitions." if any(document["run"]["repetitions"] > 1 for document in documents) else ""
+    parts = [f"# {heading}", "", f"Made by `{command}` with hushcall {__version__}.{means}", ""]
     for document in documents:
         if document["name"] in ("data", "theory"):
             continue
         run = document["run"]
         parts += [f"## {document['title']}", ""]
         facts = f"{run['data'].split('/')[-1]}, {run['days']} days, {run['phones']:,} phones"
-        facts += f", {run['repetitions']} repetitions, seed {run['seed']}"
+        facts += f", {run['repetitions']} repetitions, seed {run['seed']}" if run["repetitions"] > 1 else ""
         facts += f", at most {run['cap']} calls per number and area code" if run["cap"] else ""
         parts.append(facts + ".")
         parts += ["", "| said | measured | |", "|---|---|---|"]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from hushcall import checks
@@ -70,7 +71,12 @@ class Limits:
     @classmethod
     def load(cls, store: Store) -> Limits:
         """Read them back; what was never set has its default."""
-        kept = dict(store.rows("SELECT name, value FROM settings WHERE name GLOB 'limit.*'"))
+        return cls._read(frozenset(store.rows("SELECT name, value FROM settings WHERE name GLOB 'limit.*'")))
+
+    @classmethod
+    @lru_cache(maxsize=16)  # a visit asks four times, and making fractions takes longer than everything else about it
+    def _read(cls, rows: frozenset[tuple[str, str]]) -> Limits:
+        kept = dict(rows)
         given = {field.name: kept.get(f"limit.{field.name}", str(field.default)) for field in fields(cls)}
         return cls(
             report=Fraction(given["report"]),

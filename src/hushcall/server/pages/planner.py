@@ -34,13 +34,17 @@ class Wish:
     tau: int = 10
     spam: int = 150
     buckets: int = 400
-    tolerance: int = 0
+    tolerance: int = DEFAULT.tolerance
+    windows: tuple[int, ...] = DEFAULT.windows
     mechanism: str = DEFAULT.mechanism
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one ε buys. ``wrong`` is how many numbers that nobody reported a round lists, in expectation, at most."""
+    """What one ε buys. ``wrong`` is how many numbers that nobody reported a round lists, in expectation, at most.
+
+    ``in_window`` is what the longest window finds, of ``window`` rounds.
+    """
 
     epsilon: float
     runs: bool
@@ -49,6 +53,8 @@ class Row:
     found: float
     wrong: float | None
     bytes: int | None
+    window: int = 1
+    in_window: int | None = None
     chosen: bool = False
 
 
@@ -70,7 +76,7 @@ def plan(form: Mapping[str, str], default: Profile, numbering: NumberingPlan) ->
     """The answer to a form; fields that are not there have the values of the round in force."""
     start = Wish(epsilon=default.epsilon, tau=default.tau, tolerance=default.tolerance)
     if default.mechanism in MECHANISMS:
-        start = replace(start, mechanism=default.mechanism)
+        start = replace(start, mechanism=default.mechanism, windows=default.windows)
     wish, problems = _read(form, start, len(numbering.area_codes))
     if problems:
         return Plan(wish, problems)
@@ -120,11 +126,14 @@ def row_of(wish: Wish, numbering: NumberingPlan) -> Row:
     from hushcall.learn.bucket_setup import open_bucket
     from hushcall.protocol.seeds import SEED_BYTES
 
-    given = {"epsilon": wish.epsilon, "tau": wish.tau, "tolerance": wish.tolerance}
+    given = {"epsilon": wish.epsilon, "tau": wish.tau, "tolerance": wish.tolerance, "windows": wish.windows}
     profile = replace(DEFAULT, mechanism=wish.mechanism, **given)  # type: ignore[arg-type]
     outlook = planning.outlook(profile, wish.users, wish.spam, wish.buckets, numbering)
     learner = open_bucket(profile, numbering, wish.users, bytes(SEED_BYTES), wish.buckets)
-    wrong = None if learner is None else learner.wrong(wish.users, profile.tau)
+    wrong = None
+    if learner is not None:
+        rates = [learner.wrong(wish.users * length, profile.tau) for length in profile.windows]
+        wrong = sum(rate for rate in rates if rate is not None)
     return Row(
         wish.epsilon,
         outlook.runs,
@@ -133,4 +142,6 @@ def row_of(wish: Wish, numbering: NumberingPlan) -> Row:
         outlook.found,
         wrong,
         outlook.report_bytes,
+        outlook.window,
+        outlook.in_window,
     )

@@ -90,7 +90,7 @@ class Site:
         newest, settings = self.service.rounds.newest(), self.service.settings
         relay = bool(settings.round.relay)
         if newest is None:
-            return Budget(settings.round.chosen_profile(), settings.list.window, relay)
+            return Budget(settings.profile, settings.list.window, relay)
         return Budget(newest.profile, newest.window, relay)
 
     def crowds(self) -> list[crowd.Crowd]:

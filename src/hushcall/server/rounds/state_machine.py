@@ -72,7 +72,7 @@ class Rounds:
     def open(self, now: int) -> int:
         """Open the next round at ``now``, with the settings of today; the one that is open already stays."""
         settings = self.settings.round
-        profile = settings.chosen_profile()
+        profile = self.settings.profile
         keys = round_keys.new_round(self.store, settings.relay, self.coins) if profile.anonymous else None
         with self.store.write("open round") as connection:
             newest = newest_round(connection)

@@ -1,0 +1,225 @@
+"""A program that plays days over HTTP against a server that dies at every boundary, for ``test_kill_days.py``.
+
+``python killed_days.py FOLDER URL DAYS prepare|whole|killed``. ``prepare`` makes the server's data and its devices, in
+FOLDER and the database at URL (empty: SQLite). ``whole`` plays DAYS days on a copy of that, ``killed`` does the same
+with a server that is killed before and after every commit of every round, once each, and started again; phones ask
+again until they are answered. Both print one line of JSON: how often the server died, where, a digest of every row by
+table, and over how many rounds numbers were found.
+
+The server is forked after everything is imported, so that starting again takes a moment. It draws from coins that
+follow from the newest round: killed or not, it draws the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from tests.server.serving import START, Clock, everything, operator_token, settings_for
+
+from hushcall.errors import Unreachable
+from hushcall.lab.live.demo_server import SharedClock
+from hushcall.lab.live.fleet import Fleet, Operator
+from hushcall.lab.live.live_day import DAY
+from hushcall.lab.live.stream import Campaign, Stream
+from hushcall.learn import (
+    bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
+    window,  # noqa: F401
+)
+from hushcall.numbers import NANP
+from hushcall.privacy.coins import seeded
+from hushcall.server.serve import running
+from hushcall.server.service import Service, open_service
+
+PHONES = 150
+SPAMMERS = (
+    Campaign("loud", NANP.parse("+12025550143"), 0.5),
+    Campaign(
+        "slow", NANP.parse("+12025550199"), 0.15
+    ),  # a dozen reports a day: of no use to a day, enough for a window
+)
+REGION = (202, 303, 404)
+MOST_DEATHS = 1000
+
+
+class CoinsOfTheRound:
+    """The same draws for the same round, whichever process asks."""
+
+    service: Service
+
+    def __init__(self) -> None:
+        self._newest, self._coins = -1, seeded(b"")
+
+    def __call__(self, count: int) -> bytes:
+        row = self.service.rounds.newest()
+        newest = row.id if row else 0
+        if newest != self._newest:
+            self._newest, self._coins = newest, seeded(b"round %d" % newest)
+        return self._coins(count)
+
+
+def opened(folder: Path, url: str, clock: Callable[[], float], fault: Callable[[str], None]) -> Service:
+    """With the default windows and tolerance; everything is decoded inside the server."""
+    changes: dict[str, Any] = {"profile": "balanced", "period": DAY}
+    coins = CoinsOfTheRound()
+    service = open_service(settings_for(folder, url, round=changes, list={"window": 3}), coins, clock, fault)
+    coins.service = service
+    return service
+
+
+def prepare(folder: Path, url: str) -> None:
+    """Data, keys, devices and an operator."""
+    service = opened(folder, url, Clock(START), lambda _: None)
+    service.rounds.coins = seeded(b"devices")
+    made = [token for _, token in service.devices.enrol_many(PHONES, START)]
+    (folder / "tokens.json").write_text(json.dumps({"devices": made, "operator": operator_token(service)}), "utf-8")
+    service.close()
+
+
+class Mortal:
+    """A server in a process of its own that dies where ``deaths`` does not list it yet, and is started again."""
+
+    def __init__(self, folder: Path, url: str, clock: SharedClock, kill: bool) -> None:
+        self.folder, self.url, self.clock, self.kill = folder, url, clock, kill
+        self.deaths, self.process = folder / "deaths.txt", 0
+        self.deaths.touch()
+
+    def start(self) -> str:
+        """Its address."""
+        read, write = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(read)
+            self._serve(write)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            return pipe.readline().decode().strip()
+
+    def _serve(self, write: int) -> None:
+        """In the child, until it is killed."""
+        died = set(self.deaths.read_text("utf-8").splitlines())
+        service: Service | None = None
+
+        def fault(name: str) -> None:
+            if service is None or not self.kill:
+                return
+            row = service.rounds.newest()
+            where = f"{row.id if row else 0} {name}"
+            if where not in died:
+                with self.deaths.open("a", encoding="utf-8") as file:
+                    file.write(where + "\n")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            service = opened(self.folder, self.url, self.clock, fault)
+            with running(service) as address:
+                os.write(write, address.encode() + b"\n")
+                os.close(write)
+                signal.pause()
+        finally:
+            os._exit(1)
+
+    def died(self) -> bool:
+        """Whether it killed itself: its connections may go a moment before it does."""
+        for _ in range(1000):
+            done, status = os.waitpid(self.process, os.WNOHANG)
+            if done:
+                return os.WIFSIGNALED(status)
+            time.sleep(0.01)
+        self.end()
+        return False
+
+    def end(self) -> None:
+        """End it."""
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
+class Enrolled(Operator):
+    """The operator, who has enrolled the phones before."""
+
+    def __init__(self, url: str, tokens: dict[str, Any]) -> None:
+        super().__init__(url, tokens["operator"])
+        self.devices = [{"token": token} for token in tokens["devices"]]
+
+    def ask(self, method: str, path: str, document: Any = None) -> Any:
+        """As ever, but for the devices."""
+        return {"devices": self.devices} if path == "/v1/admin/devices" else super().ask(method, path, document)
+
+
+def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
+    """All days; what is left in the end."""
+    clock = SharedClock(float(START))
+    server = Mortal(folder, url, clock, kill)
+    operator = Enrolled(server.start(), json.loads((folder / "tokens.json").read_text("utf-8")))
+    fleet = Fleet(operator, PHONES, clock, b"killed days")
+    stream = Stream(PHONES, SPAMMERS, region=REGION, toll_free=REGION)
+    deaths = 0
+
+    def until_done(step: Callable[[], Any]) -> Any:
+        nonlocal deaths
+        while True:
+            try:
+                return step()
+            except (Unreachable, urllib3.exceptions.HTTPError):
+                if not server.died() or (deaths := deaths + 1) > MOST_DEATHS:
+                    raise
+                operator.url = fleet.url = server.start()
+
+    def visit() -> None:
+        fleet.forget_round()
+        for phone in fleet.phones:
+            phone.report()
+
+    def advance() -> None:
+        operator.ask("POST", "/v1/admin/rounds/advance")
+
+    for day in range(1, days + 1):
+        fleet.hear(stream.day(day))
+        until_done(advance)
+        fleet.forget_round()
+        info = until_done(lambda: fleet.round)
+        for moment in (info.collects - 1, info.closes - 1):
+            clock.now = moment
+            until_done(visit)
+            clock.now = moment + 1
+            until_done(advance)
+        status = until_done(lambda: operator.ask("GET", f"/v1/admin/rounds/{info.round}"))  # noqa: B023
+        if (info.round, status["state"]) != (day, "published"):
+            raise AssertionError((day, info.round, status["state"]))
+        clock.now = max(info.opens + DAY, clock.now)
+    fleet.close()
+    server.end()
+    service = opened(folder, url, clock, lambda _: None)
+    rows = everything(service)
+    service.close()
+    return {
+        "deaths": deaths,
+        "where": server.deaths.read_text("utf-8").splitlines(),
+        "digests": {name: hashlib.sha256(repr(values).encode()).hexdigest() for name, values in rows.items()},
+        "sizes": {name: len(values) for name, values in rows.items()},
+        "found": sorted({(row[0], row[1], row[-2]) for row in rows["hitters"]}),
+    }
+
+
+def main() -> None:
+    """One part of it."""
+    folder, url, days, part = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    multiprocessing.set_start_method("fork")
+    if part == "prepare":
+        prepare(folder, url)
+    else:
+        print(json.dumps(play(folder, url, days, part == "killed")))
+
+
+if __name__ == "__main__":
+    main()
