@@ -142,6 +142,10 @@ SCOPE_OF = {
     ("post", "/v1/admin/devices"): "devices",
     ("delete", "/v1/admin/devices/{device}"): "devices",
     ("post", "/v1/admin/invites"): "devices",
+    ("get", "/v1/admin/devices"): "devices",
+    ("get", "/v1/admin/invites"): "devices",
+    ("delete", "/v1/admin/invites/{name}"): "devices",
+    ("get", "/v1/admin/log"): "read",
 }
 BODIES = {"Reason": {"why": "x"}, "OfNumber": {"number": SPAM, "why": "x"}, "Many": {"count": 1}, "Invitation": {}}
 
@@ -188,7 +192,7 @@ def iter_routes(routes: Any) -> Iterator[Any]:
 
 def fitting(method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
     """A request that is right in all but its token."""
-    asked: dict[str, Any] = {"method": method.upper(), "url": path.format(number=1, entry=1, device=999)}
+    asked: dict[str, Any] = {"method": method.upper(), "url": path.format(number=1, entry=1, device=999, name="0" * 12)}
     if "/numbers/" in path or "/allowlist/" in path:
         asked["url"] = path.format(number=SPAM)
     if "requestBody" in operation:

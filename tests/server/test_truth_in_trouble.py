@@ -141,7 +141,7 @@ def test_an_upload_that_cannot_be_stored_is_told_to_come_back(
                 answer = phone.announce()
                 assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (503, "busy")
                 assert int(answer.headers["retry-after"]) >= 1
-        assert phone.announce().status_code == 201
+        assert phone.announce().status_code in (200, 201)  # one that was turned away by its age may be stored yet
     lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
     failed = [line for line in lines if line["event"] == "uploads cannot be stored"]
     assert [line["cause"] for line in failed] in ([], ["database locked"])  # or turned away by age before

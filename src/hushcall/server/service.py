@@ -22,6 +22,7 @@ from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server.access import sessions
+from hushcall.server.access.audit import Audit
 from hushcall.server.access.devices import Devices
 from hushcall.server.access.enrolment import Enrolments
 from hushcall.server.anonymity.issuer import Issuer
@@ -62,6 +63,7 @@ class Service:
     _leads: bool = False
 
     def __post_init__(self) -> None:
+        self.audit = Audit(self.store, lambda: self.now)
         self.devices = Devices(self.store, self.coins, self.coins)
         self.issuer = Issuer(self.store)
         secret = lambda: sessions.secret_of(self.settings.keys)  # noqa: E731

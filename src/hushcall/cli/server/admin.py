@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import on_service
+from hushcall.cli.server.on_service import acting, on_service
 from hushcall.cli.show import Json
 
 if TYPE_CHECKING:
@@ -44,10 +44,12 @@ def token(
     from hushcall.server.access.devices import SCOPES
 
     if revoke is not None:
-        service.devices.revoke_admin(revoke, service.now)
+        with acting(service, "revoke token", f"token {revoke}"):
+            service.devices.revoke_admin(revoke, service.now)
         _say({"revoked": revoke}, json, f"Token {revoke} is revoked.")
         return
-    made = service.devices.new_admin(frozenset(scope or SCOPES), note, service.now)
+    with acting(service, "token", ",".join(sorted(scope or SCOPES)), note):
+        made = service.devices.new_admin(frozenset(scope or SCOPES), note, service.now)
     _say({"token": made, "scopes": sorted(scope or SCOPES)}, json, f"{made}\nIt is not shown again.")
 
 
@@ -83,8 +85,65 @@ def invite(
 
       hushcall admin invite --uses 100
     """
-    code = service.devices.invite(uses, note, service.now)
+    with acting(service, "invite", f"{uses} devices", note):
+        code = service.devices.invite(uses, note, service.now)
     _say({"invite": code, "uses": uses}, json, f"{code}\nEnrols {uses} device(s). It is not shown again.")
+
+
+@admin.command("invites")
+@on_service
+def invites(
+    service: Service,
+    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Let this one enrol nobody else.")] = None,
+    json: Json = False,
+) -> None:
+    """List invite codes, by names that enrol nobody; or revoke one. Devices that came with it stay.
+
+    [bold]Examples[/bold]
+
+      hushcall admin invites
+
+      hushcall admin invites --revoke 0f3c19d2ab44
+    """
+    if revoke is not None:
+        with acting(service, "revoke invite", revoke):
+            service.devices.revoke_invite(revoke)
+        _say({"revoked": revoke}, json, f"Invite {revoke} is revoked.")
+        return
+    _table("Invite codes", [asdict(row) for row in service.devices.invites()], json)
+
+
+@admin.command("devices")
+@on_service
+def devices(
+    service: Service,
+    after: Annotated[int, typer.Option(min=0, help="Begin after this number.")] = 0,
+    most: Annotated[int, typer.Option(min=1, help="How many.")] = 1000,
+    json: Json = False,
+) -> None:
+    """List devices by number: when each enrolled, and when it was revoked.
+
+    [bold]Example[/bold]
+
+      hushcall admin devices --most 20
+    """
+    _table("Devices", [asdict(row) for row in service.devices.devices(most, after)], json)
+
+
+@admin.command("log")
+@on_service
+def log(
+    service: Service,
+    most: Annotated[int, typer.Option(min=1, help="How many entries.")] = 100,
+    json: Json = False,
+) -> None:
+    """Show what operators did: who, what, when, why, and how it ended. Newest first.
+
+    [bold]Example[/bold]
+
+      hushcall admin log --most 20
+    """
+    _table("What operators did", [asdict(row) for row in service.audit.entries(most)], json)
 
 
 @admin.command("enrol")
@@ -100,7 +159,8 @@ def enrol(
 
       hushcall admin enrol --count 3 --json
     """
-    made = service.devices.enrol_many(count, service.now)
+    with acting(service, "enrol", f"{count} devices"):
+        made = service.devices.enrol_many(count, service.now)
     text = "\n".join(f"device {device}: {secret}" for device, secret in made)
     _say({"devices": [{"device": device, "token": secret} for device, secret in made]}, json, text)
 
@@ -118,7 +178,8 @@ def revoke(
 
       hushcall admin revoke 4056565151213303
     """
-    service.devices.revoke(device, service.now)
+    with acting(service, "revoke", f"device {device}"):
+        service.devices.revoke(device, service.now)
     _say({"revoked": device}, json, f"Device {device} is revoked.")
 
 
@@ -137,7 +198,8 @@ def appeal(
 
       hushcall admin appeal "+1 202 555 0143" --why "a school's daily call" --who "the school"
     """
-    done = service.corrections.appeal(number, why, who or getpass.getuser(), service.now)
+    with acting(service, "appeal", number, why):
+        done = service.corrections.appeal(number, why, who or getpass.getuser(), service.now)
     then = "a list without the number is published." if done.published else "it was not listed."
     _say({"appeal": done.entry, "published": done.published}, json, f"Appeal {done.entry} is open; {then}")
 
@@ -156,7 +218,8 @@ def close(
 
       hushcall admin close 3 --why "the caller never answered"
     """
-    done = service.corrections.close(entry, why, service.now)
+    with acting(service, "close", f"appeal {entry}", why):
+        done = service.corrections.close(entry, why, service.now)
     _say({"closed": entry, "published": done.published}, json, f"Appeal {entry} is closed.")
 
 
@@ -195,10 +258,11 @@ def allow(
 
       hushcall admin allow "+1 202 555 0199" --remove
     """
-    if remove:
-        done = service.corrections.disallow(number, service.now)
-    else:
-        done = service.corrections.allow(number, why, who or getpass.getuser(), service.now)
+    with acting(service, "disallow" if remove else "allow", number, why):
+        if remove:
+            done = service.corrections.disallow(number, service.now)
+        else:
+            done = service.corrections.allow(number, why, who or getpass.getuser(), service.now)
     then = "may be listed again" if remove else "is never listed"
     _say({"number": number, "removed": remove, "published": done.published}, json, f"{number} {then}.")
 

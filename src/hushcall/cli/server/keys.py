@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +19,8 @@ from hushcall.cli.show import Json
 from hushcall.protocol.blocklist import iso
 
 if TYPE_CHECKING:
-    from hushcall.server.signing.ceremony import Published, Standing
+    from hushcall.server.db.store import Store
+    from hushcall.server.signing.ceremony import Standing
 
 PASSPHRASE = "HUSHCALL_ROOT_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
 
@@ -28,7 +31,7 @@ keys = typer.Typer(
 
 def _published(
     config: Path | None, data: Path | None, database: str | None, *, make: bool = False
-) -> tuple[Published, Path]:
+) -> tuple[Store, Path]:
     """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
     settings = chosen_settings(config, data, database)
     if not make:
@@ -92,12 +95,14 @@ def rotate(
       hushcall keys rotate timestamp snapshot targets --root-key /media/stick/root.pem
     """
     published, folder = _published(config, data, database)
+    from hushcall.server.access.audit import COMMAND_LINE, Audit
     from hushcall.server.signing import ceremony
 
     ask = cache(lambda path: _ask(f"Passphrase of {path}", confirm=False))
     done = []
     for role in roles:
-        rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
+        with Audit(published, lambda: int(time())).act(COMMAND_LINE, getpass.getuser(), "rotate", f"key of {role}"):
+            rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
         root_key = rotated.saved if role == "root" else root_key  # the roles after it need the new one
         done.append(rotated)
     if json:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,7 @@ import typer
 from hushcall.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
+    from hushcall.server.service import Service
     from hushcall.server.settings import Settings
 
 DATABASE_FILE = "hushcall.db"
@@ -45,6 +48,13 @@ def must_exist(settings: Settings) -> None:
     if not settings.database and not file.is_file():
         rule = "be the data folder of a server ('hushcall serve' makes one); see --data and --config"
         raise InvalidParameter("data", rule, str(settings.data))
+
+
+def acting(service: Service, what: str, about: str = "", why: str = "") -> AbstractContextManager[None]:
+    """Have what is done inside in the operators' log, as done by this user of the machine."""
+    from hushcall.server.access.audit import COMMAND_LINE
+
+    return service.audit.act(COMMAND_LINE, getpass.getuser(), what, about, why)
 
 
 def on_service(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import on_service
+from hushcall.cli.server.on_service import acting, on_service
 from hushcall.cli.show import Json
 from hushcall.protocol.states import HELD
 
@@ -73,7 +74,8 @@ def advance(
         try:  # first: signatures must not run out because a round is stuck
             service.publisher.refresh(service.now)
         finally:  # nor does a round wait because a key is missing
-            done = service.rounds.advance(service.now, force=force)
+            with acting(service, "force") if force else nullcontext():
+                done = service.rounds.advance(service.now, force=force)
     if json:
         show.print_json({"done": done})
     else:
@@ -102,7 +104,8 @@ def hold(
       hushcall round hold --why "too many devices from one place"
     """
     chosen = round_id or _newest(service)
-    service.rounds.hold(chosen, why)
+    with acting(service, "hold", f"round {chosen}", why):
+        service.rounds.hold(chosen, why)
     _say(service, chosen, json)
 
 
@@ -120,7 +123,8 @@ def release(
       hushcall round release --round 12
     """
     chosen = round_id or _newest(service)
-    service.rounds.release(chosen)
+    with acting(service, "release", f"round {chosen}"):
+        service.rounds.release(chosen)
     _say(service, chosen, json)
 
 
@@ -139,7 +143,8 @@ def discard(
       hushcall round discard --round 12 --why "flooded"
     """
     chosen = round_id or _newest(service)
-    service.rounds.discard(chosen, why)
+    with acting(service, "discard", f"round {chosen}", why):
+        service.rounds.discard(chosen, why)
     _say(service, chosen, json)
 
 

@@ -20,6 +20,8 @@ from hushcall.server.problems import Problem
 
 _PROOF_SECONDS = 3600
 """For longer than any challenge is good."""
+_NAME = 12
+"""Hexadecimal digits that name an invite code."""
 SCOPES = ("read", "lists", "rounds", "devices")
 """What an operator's token may do: look; allow and appeal; move and hold rounds; enrol, invite and revoke."""
 
@@ -36,6 +38,25 @@ class Admin:
         """Refuse what this token is not for."""
         if scope not in self.scopes:
             raise Problem("forbidden", f"This needs the scope '{scope}'.")
+
+
+@dataclass(frozen=True)
+class Invite:
+    """An invite code that was made. ``name`` is the beginning of its hash: it enrols nobody."""
+
+    name: str
+    uses_left: int
+    note: str
+    made: int
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device, as operators see it."""
+
+    id: int
+    enrolled: int
+    revoked: int | None
 
 
 @dataclass
@@ -126,6 +147,28 @@ class Devices:
             row = {"code_hash": token_hash(code), "uses_left": uses, "note": note, "made": now}
             connection.execute(sa.insert(schema.invites).values(**row))
         return code
+
+    def invites(self) -> list[Invite]:
+        """Every invite code that was ever made, newest first; the codes themselves are nowhere."""
+        table = schema.invites
+        rows = self.store.rows(sa.select(table).order_by(table.c.made.desc(), table.c.code_hash))
+        return [Invite(bytes(row.code_hash).hex()[:_NAME], row.uses_left, row.note, row.made) for row in rows]
+
+    def revoke_invite(self, name: str) -> None:
+        """Let a code enrol nobody else. Devices that came with it stay: revoke them by their numbers."""
+        table = schema.invites.c
+        with self.store.write("revoke invite") as connection:
+            hashes = connection.execute(sa.select(table.code_hash).where(table.uses_left > 0)).scalars()
+            meant = [found for found in hashes if bytes(found).hex()[:_NAME] == name]
+            if not meant:
+                raise InvalidParameter("invite", "exist and not be used up", name)
+            connection.execute(sa.update(schema.invites).where(table.code_hash.in_(meant)).values(uses_left=0))
+
+    def devices(self, most: int = 1000, after: int = 0) -> list[Device]:
+        """Devices by number, the first ones after a number: when each enrolled, and was revoked."""
+        table = schema.devices.c
+        query = sa.select(table.id, table.enrolled, table.revoked).where(table.id > after).order_by(table.id)
+        return typed(Device, self.store.rows(query.limit(most)))
 
     def new_admin(self, scopes: frozenset[str], note: str, now: int) -> str:
         """A token for an operator."""

@@ -166,6 +166,20 @@ class AllowedRow:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """Something that an operator did. ``operator`` 0: on the command line."""
+
+    id: int
+    at: int
+    operator: int
+    name: str
+    what: str
+    about: str
+    why: str
+    outcome: str
+
+
 def typed(kind: type[T], rows: Iterable[_Mapped]) -> list[T]:
     """Rows with exactly the columns of ``kind``, as values of it."""
     return [kind(**row._mapping) for row in rows]

@@ -267,6 +267,19 @@ ended_sessions = Table(
     Column("until", BigInteger, nullable=False),  # when it would have ended by itself: then the row goes
 )
 
+audit = Table(
+    "audit",  # what operators did; nothing is deleted
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("operator", _KEY, nullable=False),  # the number of a token; 0: the command line
+    Column("name", Text, nullable=False),  # the token's note, or the user of the machine
+    Column("what", String(32), nullable=False),
+    Column("about", Text, nullable=False),  # a round, an appeal, a device, a number that was typed in
+    Column("why", Text, nullable=False),
+    Column("outcome", String(16), nullable=False),  # asked, done, refused
+)
+
 leases = Table(
     "leases",  # which worker's scheduler is at work
     metadata,

@@ -107,7 +107,7 @@ class FastPath:
         scope["route"] = _Named(_REPORTS if match[2] else _ANNOUNCEMENTS)
         state, round_id = scope["app"].state, int(match[1])
         state.last_upload = time.monotonic()
-        state.commits.refuse_if_full()
+        await state.commits.refuse_if_full()
         body = await _body(receive)
         authorization = next((value for key, value in scope["headers"] if key == b"authorization"), b"").decode(
             "latin-1"

@@ -20,6 +20,8 @@ from hushcall.server.problems import Problem
 
 LONGEST_SPREAD = 300.0
 """Seconds over which phones are told to come back, at most."""
+REFUSAL_SECONDS = 0.5
+"""How long an upload that is turned away waits to hear of it."""
 _CALM_SECONDS = 10.0
 _GOLDEN = 0.6180339887498949
 """Multiples of it, modulo 1, are spread as evenly as any (Weyl): no two phones in a row come back together."""
@@ -64,14 +66,24 @@ class GroupCommit:
         self._task = self._loop.create_task(self._run())
         self._watch = self._loop.create_task(self._turn_away_the_late())
 
-    def refuse_if_full(self) -> None:
-        """Turn an upload away while nothing of it was read yet."""
-        if len(self._waiting) >= self.queue or self._stopping:
+    @property
+    def full(self) -> bool:
+        """Whether no upload is taken just now."""
+        return len(self._waiting) >= self.queue or self._stopping
+
+    async def refuse_if_full(self) -> None:
+        """Turn an upload away while nothing of it was read yet.
+
+        Not at once: a client that does not listen to Retry-After and asks again takes time that uploads could use.
+        """
+        if self.full:
+            await asyncio.sleep(0 if self._stopping else REFUSAL_SECONDS)
             raise self.turnstile.busy()
 
     async def submit(self, asked: Announce | Upload) -> Answer:
         """The answer, once it is durable; raises the :class:`Problem` if it was refused."""
-        self.refuse_if_full()
+        if self.full:
+            raise self.turnstile.busy()
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting.append((asked, future, self._loop.time()))
         self._something.set()

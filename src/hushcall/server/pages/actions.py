@@ -110,9 +110,13 @@ def _whole(text: str) -> bool:
 
 
 def perform(action: Action, service: Service, asked: Asked) -> Done:
-    """Do it; what one of our own rules refuses becomes a problem in its words."""
+    """Do it; what one of our own rules refuses becomes a problem in its words. Either is in the log."""
+    named = (asked.number, asked.entry and f"appeal {asked.entry}", asked.round and f"round {asked.round}")
+    about = next((one for one in named if one), "")
+    what = "force" if action.name == "advance" else action.name
     try:
-        return action.do(service, asked)
+        with service.audit.act(asked.admin.id, asked.admin.note, what, about, asked.why):
+            return action.do(service, asked)
     except HushcallError as error:
         rule = f"The {getattr(error, 'field', 'request')} must {getattr(error, 'rule', 'be possible just now')}."
         raise Problem("bad-request", rule) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,10 +12,12 @@ from starlette.responses import Response
 
 from hushcall.errors import InvalidParameter
 from hushcall.protocol.states import RoundState
+from hushcall.server.access.devices import Admin
 from hushcall.server.http.requests import RoundId, operator, parsed_number, service_of
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.publishing import appeals, publisher
 from hushcall.server.rounds.round_status import newest_statuses, status
+from hushcall.server.service import Service
 
 router = APIRouter(
     prefix="/v1/admin",
@@ -61,6 +64,10 @@ class Many(_Asked):
     count: int = Field(ge=1, le=10_000)
 
 
+def _acting(service: Service, admin: Admin, what: str, about: str = "", why: str = "") -> AbstractContextManager[None]:
+    return service.audit.act(admin.id, admin.note, what, about, why)
+
+
 @router.get("/whoami", openapi_extra=_SECURED, summary="What this token may do")
 def whoami(request: Request) -> dict[str, Any]:
     """The token's note and scopes."""
@@ -101,19 +108,20 @@ def advance(
     With ``round`` and ``state``, only if the newest round is that one and in that state: whoever forces what somebody
     else has forced a moment ago does not skip a phase.
     """
-    operator(request, "rounds")
-    service = service_of(request)
+    admin, service = operator(request, "rounds"), service_of(request)
     seen = (seen_round, seen_state) if seen_round is not None and seen_state is not None else None
-    return {"done": service.rounds.advance(service.now, force=force, seen=seen)}
+    with _acting(service, admin, "force" if force else "advance"):
+        return {"done": service.rounds.advance(service.now, force=force, seen=seen)}
 
 
 @router.post("/rounds/{number}/hold", openapi_extra=_SECURED, responses=_MOVED, summary="Stop a round where it is")
 def hold(request: Request, round_id: RoundId, reason: Reason) -> dict[str, Any]:
     """It takes no uploads and is not decoded until it is released."""
-    operator(request, "rounds")
+    admin, service = operator(request, "rounds"), service_of(request)
     _status(request, round_id)
     try:
-        service_of(request).rounds.hold(round_id, reason.why)
+        with _acting(service, admin, "hold", f"round {round_id}", reason.why):
+            service.rounds.hold(round_id, reason.why)
     except InvalidParameter:
         raise Problem("wrong-phase", "Only a round that is still under way can be held.") from None
     return _status(request, round_id)
@@ -122,10 +130,11 @@ def hold(request: Request, round_id: RoundId, reason: Reason) -> dict[str, Any]:
 @router.post("/rounds/{number}/release", openapi_extra=_SECURED, responses=_MOVED, summary="Let a held round go on")
 def release(request: Request, round_id: RoundId) -> dict[str, Any]:
     """From the state in which it was held."""
-    operator(request, "rounds")
+    admin, service = operator(request, "rounds"), service_of(request)
     _status(request, round_id)
     try:
-        service_of(request).rounds.release(round_id)
+        with _acting(service, admin, "release", f"round {round_id}"):
+            service.rounds.release(round_id)
     except InvalidParameter:
         raise Problem("wrong-phase", "Only a round that is held can be released.") from None
     return _status(request, round_id)
@@ -153,18 +162,19 @@ def appeal_log(request: Request) -> dict[str, Any]:
 )
 def appeal(request: Request, asked: OfNumber) -> dict[str, Any]:
     """At once, and for as long as the appeal is open."""
-    operator(request, "lists")
+    admin = operator(request, "lists")
     service, text = service_of(request), parsed_number(request, asked.number)
-    done = service.corrections.appeal(text, asked.why, asked.who, service.now)
+    with _acting(service, admin, "appeal", text, asked.why):
+        done = service.corrections.appeal(text, asked.why, asked.who, service.now)
     return {"appeal": done.entry, "published": done.published}
 
 
 @router.post("/appeals/{entry}/close", openapi_extra=_SECURED, summary="End an appeal")
 def close_appeal(request: Request, entry: Id, reason: Reason) -> dict[str, Any]:
     """The number may be listed again."""
-    operator(request, "lists")
-    service = service_of(request)
-    done = service.corrections.close(entry, reason.why, service.now)
+    admin, service = operator(request, "lists"), service_of(request)
+    with _acting(service, admin, "close", f"appeal {entry}", reason.why):
+        done = service.corrections.close(entry, reason.why, service.now)
     return {"appeal": entry, "published": done.published}
 
 
@@ -178,9 +188,10 @@ def allowlist(request: Request) -> dict[str, Any]:
 @router.post("/allowlist", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Never list a number")
 def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
     """If it is listed now, it leaves at once."""
-    operator(request, "lists")
+    admin = operator(request, "lists")
     service, text = service_of(request), parsed_number(request, asked.number)
-    done = service.corrections.allow(text, asked.why, asked.who, service.now)
+    with _acting(service, admin, "allow", text, asked.why):
+        done = service.corrections.allow(text, asked.why, asked.who, service.now)
     return {"number": text, "published": done.published}
 
 
@@ -189,32 +200,68 @@ def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
 )
 def disallow(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """It may be listed again."""
-    operator(request, "lists")
+    admin = operator(request, "lists")
     service, text = service_of(request), parsed_number(request, number)
-    done = service.corrections.disallow(text, service.now)
+    with _acting(service, admin, "disallow", text):
+        done = service.corrections.disallow(text, service.now)
     return {"number": text, "published": done.published}
 
 
 @router.post("/devices", status_code=201, openapi_extra=_SECURED, summary="Enrol many devices")
 def enrol_many(request: Request, asked: Many) -> dict[str, Any]:
     """Their tokens are shown once."""
-    operator(request, "devices")
-    service = service_of(request)
-    made = service.devices.enrol_many(asked.count, service.now)
+    admin, service = operator(request, "devices"), service_of(request)
+    with _acting(service, admin, "enrol", f"{asked.count} devices"):
+        made = service.devices.enrol_many(asked.count, service.now)
     return {"devices": [{"device": device, "token": token} for device, token in made]}
 
 
 @router.delete("/devices/{device}", status_code=204, openapi_extra=_SECURED, summary="Revoke a device")
 def revoke(request: Request, device: DeviceId) -> Response:
     """It is refused from its next request on."""
-    operator(request, "devices")
-    service_of(request).devices.revoke(device, service_of(request).now)
+    admin, service = operator(request, "devices"), service_of(request)
+    with _acting(service, admin, "revoke", f"device {device}"):
+        service.devices.revoke(device, service.now)
     return Response(status_code=204)
+
+
+@router.get("/devices", openapi_extra=_SECURED, summary="Devices")
+def devices(
+    request: Request, after: Annotated[int, Query(ge=0, le=1 << 53, description="the last one that you know")] = 0
+) -> dict[str, Any]:
+    """A thousand at a time, by number: when each enrolled, and when it was revoked."""
+    operator(request, "devices")
+    return {"devices": [asdict(row) for row in service_of(request).devices.devices(after=after)]}
+
+
+@router.get("/invites", openapi_extra=_SECURED, summary="Invite codes")
+def invites(request: Request) -> dict[str, Any]:
+    """All that were made, newest first, by names that enrol nobody."""
+    operator(request, "devices")
+    return {"invites": [asdict(row) for row in service_of(request).devices.invites()]}
+
+
+@router.delete("/invites/{name}", status_code=204, openapi_extra=_SECURED, summary="Revoke an invite code")
+def revoke_invite(request: Request, name: Annotated[str, Path(pattern="^[0-9a-f]{12}$")]) -> Response:
+    """It enrols nobody else. Devices that came with it stay."""
+    admin, service = operator(request, "devices"), service_of(request)
+    with _acting(service, admin, "revoke invite", name):
+        service.devices.revoke_invite(name)
+    return Response(status_code=204)
+
+
+@router.get("/log", openapi_extra=_SECURED, summary="What operators did")
+def audit_log(
+    request: Request, before: Annotated[int | None, Query(ge=1, le=1 << 53, description="an entry")] = None
+) -> dict[str, Any]:
+    """A thousand entries at a time, newest first."""
+    operator(request, "read")
+    return {"log": [asdict(row) for row in service_of(request).audit.entries(before=before)]}
 
 
 @router.post("/invites", status_code=201, openapi_extra=_SECURED, summary="Make an invite code")
 def invite(request: Request, asked: Invitation) -> dict[str, Any]:
     """The code is shown once."""
-    operator(request, "devices")
-    service = service_of(request)
-    return {"invite": service.devices.invite(asked.uses, asked.note, service.now), "uses": asked.uses}
+    admin, service = operator(request, "devices"), service_of(request)
+    with _acting(service, admin, "invite", f"{asked.uses} devices", asked.note):
+        return {"invite": service.devices.invite(asked.uses, asked.note, service.now), "uses": asked.uses}

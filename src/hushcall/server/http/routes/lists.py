@@ -28,26 +28,30 @@ _BYTES: dict[int | str, dict[str, object]] = {
 }
 
 
-@router.get("/root.json", responses={**_BYTES, **refusals("not-found")}, summary="The trusted root, for a first start")
+@router.get(
+    "/root.json", responses={**_BYTES, **refusals("not-found", "busy")}, summary="The trusted root, for a first start"
+)
 def root(request: Request) -> Response:
     """The newest root. A phone that trusts on first use starts from it; one that was given a root does not ask."""
     rows = service_of(request).store.rows(sa.select(schema.files.c.path))
     return _file(request, tuf_files.newest_root_path({row.path: b"" for row in rows}), "no-cache")
 
 
-@router.get("/metadata/{name}", responses={**_BYTES, **refusals("not-found")}, summary="TUF metadata")
+@router.get("/metadata/{name}", responses={**_BYTES, **refusals("not-found", "busy")}, summary="TUF metadata")
 def metadata(request: Request, name: Annotated[str, Path(max_length=200)]) -> Response:
     """``timestamp.json``, ``N.root.json``, ``N.snapshot.json``, ``N.targets.json``."""
     return _file(request, f"metadata/{name}", "no-cache" if name == "timestamp.json" else _FOREVER)
 
 
-@router.get("/targets/{path:path}", responses={**_BYTES, **refusals("not-found")}, summary="TUF targets")
+@router.get("/targets/{path:path}", responses={**_BYTES, **refusals("not-found", "busy")}, summary="TUF targets")
 def target(request: Request, path: Annotated[str, Path(max_length=200)]) -> Response:
     """``<sha256>.blocklist.jsonl``, ``<sha256>.delta-3-4.jsonl``, ``exports/<sha256>.…``."""
     return _file(request, f"targets/{path}", _FOREVER)
 
 
-@router.get("/current/blocklist.jsonl", responses={**_BYTES, **refusals("not-found")}, summary="The list, unsigned")
+@router.get(
+    "/current/blocklist.jsonl", responses={**_BYTES, **refusals("not-found", "busy")}, summary="The list, unsigned"
+)
 def current(request: Request) -> Response:
     """For pages and people. A phone verifies signatures instead."""
     with service_of(request).store.read() as connection:
@@ -57,7 +61,9 @@ def current(request: Request) -> Response:
     return _file(request, f"targets/{newest.sha256}.blocklist.jsonl", "no-cache")
 
 
-@router.get("/current/{name}", responses={**_BYTES, **refusals("not-found")}, summary="The list in an app's format")
+@router.get(
+    "/current/{name}", responses={**_BYTES, **refusals("not-found", "busy")}, summary="The list in an app's format"
+)
 def export(
     request: Request,
     name: Annotated[str, Path(max_length=100, description="an export's file, such as yacb.csv")],

@@ -235,6 +235,15 @@ def appeals_page(request: Request, page: Page = 1, allowed: Page = 1) -> Respons
     return shown(request, session, "appeals.html", log=log, allowed=kept)
 
 
+@router.get("/log")
+def log_page(request: Request, page: Page = 1) -> Response:
+    """What operators did."""
+    session = visitor(request)
+    if session is None:
+        return to_login(request)
+    return shown(request, session, "log.html", log=Slice.of(service_of(request).audit.entries(), page))
+
+
 @router.get("/system")
 def system_page(request: Request) -> Response:
     """Signatures, storage, versions, settings in words."""
