@@ -95,7 +95,7 @@ def test_simulate_with_list_decoding_finds_at_least_as_many() -> None:
 
 def test_plan_compares_all_profiles(tmp_path: Path) -> None:
     rows = {row["profile"]: row for row in run_json("plan", "--users", "1000", "--spam", "150")["rows"]}
-    assert (rows["balanced"]["detectable"], rows["balanced"]["in_window"]) == (93, 210)
+    assert (rows["balanced"]["detectable"], rows["balanced"]["in_window"]) == (93, 258)
     assert (rows["balanced"]["tolerance"], rows["balanced"]["window"]) == (5, 7)
     assert rows["paper"]["detectable"] > 2 * rows["balanced"]["detectable"]
     assert rows["balanced"]["found"] > 0.99 > rows["paper"]["found"]

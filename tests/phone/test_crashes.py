@@ -263,7 +263,7 @@ COMPANY = 20
 def test_the_real_server_counts_a_phone_once_however_often_it_is_killed(tmp_path: Path, kills: int) -> None:
     settings = Settings(
         data=tmp_path / "server",
-        round={"decoders": 0, "scheduler": False},  # type: ignore[arg-type]
+        round={"decoders": 0, "scheduler": False, "windows": [1], "tolerance": 0},  # type: ignore[arg-type]
         intake={"per_device": 10**6},  # type: ignore[arg-type]
     )
     service = open_service(settings)

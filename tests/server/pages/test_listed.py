@@ -90,5 +90,5 @@ def test_a_page_parses_what_it_shows_and_asks_few_questions_however_long_the_lis
     monkeypatch.setattr(Entry, "from_line", counted)
     assert client.get(path).status_code == 200
     assert len(parsed) <= PAGE
-    assert len(asked) <= 40
+    assert len([one for one in asked if not one.startswith("PRAGMA")]) <= 40
     assert not [one for one in asked if "versions.data" in one]
