@@ -102,6 +102,7 @@ def test_plan_compares_all_profiles(tmp_path: Path) -> None:
     assert "gate" in run("plan", "--profile", "balanced").stdout
 
 
+@pytest.mark.slow
 def test_plan_draws(tmp_path: Path) -> None:
     picture = tmp_path / "plan.png"
     run("plan", "--picture", str(picture))
@@ -129,6 +130,7 @@ def test_audit_in_json() -> None:
     assert (basic["claimed"], basic["paper"]) == (2.0, 4.0)
 
 
+@pytest.mark.slow
 def test_audit_with_the_black_box() -> None:
     document = run_json("audit", "--epsilon", "2", "--blackbox", "--samples", "2000", "--seed", "1")
     assert document["ok"]
@@ -136,6 +138,7 @@ def test_audit_with_the_black_box() -> None:
     assert all(row["lower"] <= row["claimed"] for row in document["blackbox"])
 
 
+@pytest.mark.slow
 def test_audit_of_mutants_catches_all() -> None:
     document = run_json("audit", "--mutants")
     assert document["ok"]

@@ -9,6 +9,7 @@ from hushcall.cli.app import app
 from hushcall.lab.bench import intake
 
 
+@pytest.mark.slow
 def test_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "BLOCKS", 1)
     seen: list[str] = []

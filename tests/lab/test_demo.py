@@ -153,6 +153,7 @@ def _somebody_left(group: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_where_a_person_watches_the_dashboard_stays_until_ctrl_c(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [*HUSHCALL, "demo", "--phones", "200", "--days", "1", "--port", "0"]

@@ -62,6 +62,21 @@ def postgres() -> Iterator[Postgres]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+LONG_ON_POSTGRESQL = {
+    *("test_end_to_end.py", "test_kill.py", "test_openapi.py", "test_phoneblock_api.py", "test_round_states.py"),
+    "test_same_bytes.py",
+}
+"""Whose second half, over PostgreSQL, is one of the long proofs: ``make test`` has SQLite's."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before tests are chosen by their marks."""
+    for item in items:
+        if item.path.name in LONG_ON_POSTGRESQL and "postgresql" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database URL: "" means SQLite in the data folder."""

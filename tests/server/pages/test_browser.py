@@ -85,8 +85,15 @@ def visit(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
     assert all(one.startswith((made.url + "/", "data:")) for one in made.requests)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "light"),
+        (1280, "dark"),
+        pytest.param(390, "dark", marks=pytest.mark.slow),
+        pytest.param(1280, "light", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_sticks_out_and_nothing_complains(browser: Any, visit: Visit, width: int, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme)
     visit.page.set_viewport_size({"width": width, "height": 800})
