@@ -1,6 +1,7 @@
 """What every test run shares: generated examples follow from the test alone, and what is left out is said.
 
-``--hypothesis-profile=chance`` draws other examples each time, for whoever wants to look further.
+``make test`` tries fewer of them than ``make test-all``. ``--hypothesis-profile=chance`` draws other examples each
+time, for whoever wants to look further.
 """
 
 from __future__ import annotations
@@ -14,9 +15,16 @@ from hypothesis import settings
 
 settings.register_profile("steady", derandomize=True, deadline=None)  # no example fails for the time it takes
 settings.register_profile("chance", derandomize=False, deadline=None, print_blob=True)
+settings.register_profile("few", settings.get_profile("steady"), max_examples=30)
 settings.load_profile("steady")
 
 LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without the long proofs, fewer examples, unless somebody asked for a profile."""
+    if config.option.markexpr == "not slow" and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("few")
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

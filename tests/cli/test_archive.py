@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 
 
@@ -20,6 +22,7 @@ def run_json(*arguments: str, code: int = 0) -> Any:
     return json.loads(run(*arguments, "--json", code=code))
 
 
+@pytest.mark.slow
 def test_an_invented_archive_is_described_verified_and_learnt_from(tmp_path: Path) -> None:
     where, size = str(tmp_path / "nation"), ("--reports", "3e3", "--areas", "2", "--spammers", "2")
     made = run_json("lab", "archive", "--out", where, *size, "--profile", "sensitive", "--workers", "0")

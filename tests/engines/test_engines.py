@@ -95,6 +95,7 @@ def test_two_processes_one_of_them_killed_learn_the_same(
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_one_worker_killed_learns_the_same(world: tuple[Address, list[str], bytes]) -> None:
     address, _, wanted = world
     engine = DaskEngine(workers=2)

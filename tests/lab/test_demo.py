@@ -123,6 +123,7 @@ def test_the_default_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert shown in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_cleanly_at_any_time(tmp_path: Path) -> None:
     environment = _environment(tmp_path)
     command = [*HUSHCALL, "demo", "--phones", "200", "--days", "60", "--port", "0"]

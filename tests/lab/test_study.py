@@ -89,6 +89,7 @@ def test_windows_add_days_up() -> None:
     assert weekly["never_reported"] == 0
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_workers_and_runs_resume(tmp_path: Path) -> None:
     settings = [Setting("sh-extended", 11.8), Setting("subspace", 3.0), Setting("none", 1.0)]
     alone = run_all(small(), settings, 2, seed=5, workers=1)

@@ -149,7 +149,7 @@ def once_in_order(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return _run(tmp_path_factory.mktemp("same") / "first", "", 1, 0)
 
 
-@pytest.mark.parametrize("workers", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_any_order_twice_either_database_any_workers(
     once_in_order: dict[str, bytes], database: str, workers: int, tmp_path: Path
 ) -> None:
