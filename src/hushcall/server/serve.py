@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
@@ -21,6 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from hushcall.errors import InvalidParameter
+from hushcall.in_a_thread import in_a_thread
 from hushcall.server import metrics
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
@@ -42,8 +42,6 @@ _OPTIONS: dict[str, Any] = {
     "timeout_keep_alive": KEEP_ALIVE_SECONDS,
     "proxy_headers": False,  # what a caller says about its own address is nothing to count by
 }
-START_SECONDS = 60
-"""How long a busy machine may take to start the service in a thread; a quick one takes a twentieth of a second."""
 STARTUP_FAILURE = 3
 """The exit status of a server that could not start, as uvicorn has it."""
 
@@ -146,20 +144,8 @@ def _end_with_the_supervisor() -> None:
 def running(service: Service, listener: socket.socket | None = None, *, scheduler: bool = False) -> Iterator[str]:
     """The service in a thread of this process, for tests and the demo; its address. By default on a free port."""
     listener = listener or bound("127.0.0.1", 0)
-    host, port = listener.getsockname()[:2]
     options = {key: value for key, value in _OPTIONS.items() if key not in ("factory", "timeout_graceful_shutdown")}
     http = bounded(service.settings.server.connections)
     config = uvicorn.Config(make_app(service, scheduler), http=http, **options)
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="server", daemon=True)
-    thread.start()
-    deadline = time.monotonic() + START_SECONDS
-    while not server.started:
-        if not thread.is_alive() or time.monotonic() > deadline:
-            raise InvalidParameter("server", "start", f"port {port}")
-        time.sleep(0.01)
-    try:
-        yield f"http://{host}:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(timeout=30)
+    with in_a_thread(config, listener, "server") as address:
+        yield address
