@@ -45,7 +45,7 @@ def test_the_small_plan_has_the_thresholds_of_four_hundred_area_codes() -> None:
 def test_fakes_for_an_even_chance_where_nothing_is_tolerated() -> None:
     bare = replace(DAILY, tolerance=0)
     assert [poisoning.by_law(bare, honest, 0.5) for honest in (5, 20, 100, 1000)] == [17, 18, 29, 51]
-    assert [poisoning.by_law(DAILY, honest, 0.5) for honest in (5, 20, 100, 1000)] == [46, 45, 49, 71]
+    assert [poisoning.by_law(DAILY, honest, 0.5) for honest in (5, 20, 100, 1000)] == [48, 38, 49, 71]
 
 
 def test_a_fake_supports_its_victim_for_sure_and_hides_it_for_sure() -> None:

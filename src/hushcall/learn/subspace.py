@@ -31,6 +31,7 @@ from hushcall.learn.subspace_tuning import bits_for, law_of
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.protocol.seeds import SEED_BYTES
+from hushcall.report.one_response import least_bits
 from hushcall.report.subspace import Subspace
 
 DENSE_FROM = 1_000_000
@@ -274,7 +275,7 @@ def settled(profile: Profile, users: int, hypotheses: int, made: Callable[[int],
     """The learner with the best b for so many reports in all, if it passes the gate."""
     lies = profile.tolerance * max(profile.windows)  # who lies does so in every round of a window
     bits = bits_for(users, profile.epsilon, hypotheses, profile.share, profile.tau, lies)
-    learner = made(bits)
+    learner = made(max(bits, least_bits(profile.epsilon)))  # phones take part in nothing less
     rule = replace(learner.rule(profile.tau), tolerance=lies)
     return learner if all_of_them_found(learner.law(users), rule) else None
 

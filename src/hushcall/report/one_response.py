@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cached_property
 
@@ -9,6 +10,19 @@ from hushcall.privacy.coins import WORD_BYTES
 from hushcall.protocol.wire import value_bytes
 from hushcall.report.mechanism import Draw
 from hushcall.report.randomisers import RandomisedResponse
+
+
+def least_bits(epsilon: Fraction | float) -> int:
+    """The fewest bits that a report of this ε may have: ε itself up to 4, three quarters of it above, rounded down.
+
+    Owners agree to no less, so servers use no less, even where fewer would find smaller counts (in the smallest buckets
+    that run). At ε = 4 the truth is then told with at most 79 %, where b = 1 would tell it with 98 %.
+
+    >>> [least_bits(epsilon) for epsilon in (0.5, 2, 4, 6, 8, 16)]
+    [1, 2, 4, 4, 6, 12]
+    """
+    exact = Fraction(epsilon)
+    return max(1, math.floor(min(exact, max(Fraction(4), Fraction(3, 4) * exact))))
 
 
 class OneResponse:

@@ -20,11 +20,12 @@ from hushcall.mechanisms.parameters import from_plain
 from hushcall.numbers import NANP
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.reporting import ledger, terms, witness
+from hushcall.phone.reporting import ledger, witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.wire import COVER
+from hushcall.report.one_response import least_bits
 
 START = 20_000 * DAY
 URLS = ("http://one.example", "http://two.example")
@@ -138,7 +139,7 @@ def _report(prey: Prey, seq: int, number: str, mechanism: Any) -> None:
         raise Broken(f"a report of {mechanism.name} was made, which the owner did not agree to")
     if mechanism.cost > prey.limits.report:
         raise Broken(f"a report of ε = {float(mechanism.cost):g} was made")
-    if getattr(mechanism, "bits", 99) < terms.least_bits(mechanism.cost):
+    if getattr(mechanism, "bits", 99) < least_bits(mechanism.cost):
         raise Broken(f"a report of {mechanism.bits} bits was made")
     if prey.row("SELECT 1 FROM contacts WHERE number = ?", number):
         raise Broken("a contact is in a report")

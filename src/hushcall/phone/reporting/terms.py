@@ -8,30 +8,14 @@ e^ε / (e^ε + 2^b − 1), which a server could drive up by a small b; so b has 
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NumberingPlan
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.report.mechanism import Mechanism
+from hushcall.report.one_response import least_bits
 
 AGREE = "agree anew with hushcall phone init"
-
-
-def least_bits(epsilon: Fraction | float) -> int:
-    """The fewest bits that a report of this ε may have: ε itself up to 4, three quarters of it above, rounded down.
-
-    What an honest server uses is never less: the b that finds the smallest count, in any bucket in which anything can
-    be found at all, is 2 at ε = 2, 4 at 4, 7 at 8 and 13 at 16 or more. At ε = 4 the truth is then told with at most
-    79 %, where b = 1 would tell it with 98 %.
-
-    >>> [least_bits(epsilon) for epsilon in (0.5, 2, 4, 6, 8, 16)]
-    [1, 2, 4, 4, 6, 12]
-    """
-    exact = Fraction(epsilon)
-    return max(1, math.floor(min(exact, max(Fraction(4), Fraction(3, 4) * exact))))
 
 
 def objection(limits: Limits, plan: NumberingPlan, info: RoundInfo) -> str:
