@@ -7,38 +7,21 @@ seconds in hand for the moment after a new list. Beyond it callers are told to c
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from threading import Lock
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hushcall.server.pages.rendering import Served
 from hushcall.server.problems import Problem
 
 MOST_BYTES = 64 << 20
 SHARE = 0.2
 IN_HAND = 10.0
 """Seconds of a processor that may be spent at once."""
-
-
-@dataclass(frozen=True)
-class Made:
-    """Some bytes, what they are, and their tag."""
-
-    data: bytes
-    media: str
-    etag: str
-
-    def answer(self, request: Request, caching: str) -> Response:
-        """The bytes, or 304 where the caller has them already."""
-        headers = {"etag": self.etag, "cache-control": caching}
-        if unchanged(request, self.etag):
-            return Response(status_code=304, headers=headers)
-        return Response(self.data, headers=headers, media_type=self.media)
 
 
 class Rendered:
@@ -48,10 +31,10 @@ class Rendered:
         self, clock: Callable[[], float] = time.monotonic, cpu: Callable[[], float] = time.thread_time
     ) -> None:
         self.clock, self.cpu = clock, cpu
-        self._lock, self._kept, self._bytes = Lock(), dict[Hashable, Made](), 0
+        self._lock, self._kept, self._bytes = Lock(), dict[Hashable, Served](), 0
         self._left, self._at = IN_HAND, clock()
 
-    def get(self, key: Hashable, make: Callable[[], tuple[bytes, str]]) -> Made:
+    def get(self, key: Hashable, make: Callable[[], tuple[bytes, str]]) -> Served:
         """The bytes with this key: what ``make`` gave, with its media type, when they were first asked for."""
         found = self._kept.get(key)
         if found is not None:
@@ -60,8 +43,7 @@ class Rendered:
             found = self._kept.get(key)
             if found is None:
                 started = self._begin()
-                data, media = make()
-                found = Made(data, media, f'"{hashlib.sha256(data).hexdigest()}"')
+                found = Served.of(*make())
                 self._left -= self.cpu() - started
                 self._keep(key, found)
         return found
@@ -73,7 +55,7 @@ class Rendered:
             raise Problem("busy", "Too many different lists were asked for.", math.ceil(1 - self._left / SHARE))
         return self.cpu()
 
-    def _keep(self, key: Hashable, made: Made) -> None:
+    def _keep(self, key: Hashable, made: Served) -> None:
         self._kept[key] = made
         self._bytes += len(made.data)
         while self._bytes > MOST_BYTES and len(self._kept) > 1:
@@ -85,6 +67,14 @@ def rendered(request: Request) -> Rendered:
     """What this process keeps."""
     kept: Rendered = request.app.state.rendered
     return kept
+
+
+def answer(request: Request, served: Served, caching: str, **more: str) -> Response:
+    """The bytes, or 304 where the caller has them already; ``more`` are further headers."""
+    headers = {"etag": served.etag, "cache-control": caching, **more}
+    if unchanged(request, served.etag):
+        return Response(status_code=304, headers=headers)
+    return Response(served.data, headers=headers, media_type=served.media)
 
 
 def unchanged(request: Request, etag: str) -> bool:

@@ -17,29 +17,31 @@ _FOLDER = Path(__file__).parent
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
+HTML = "text/html; charset=utf-8"
+
+
 @dataclass(frozen=True)
-class StaticFile:
-    """A file as it is served."""
+class Served:
+    """Bytes as they are served: what they are, and the tag by which a caller knows that it has them."""
 
     data: bytes
     media: str
     etag: str
 
+    @classmethod
+    def of(cls, data: bytes, media: str = HTML) -> Served:
+        """With the tag of the bytes themselves: the same bytes have the same one, in every worker."""
+        return cls(data, media, f'"{hashlib.sha256(data).hexdigest()}"')
+
 
 @cache
-def static_files() -> Mapping[str, StaticFile]:
+def static_files() -> Mapping[str, Served]:
     """Every file of the folder, by name: what is not in here is not served, whatever the address looks like."""
     found = {}
     for path in sorted((_FOLDER / "static").iterdir()):
         if path.suffix in TYPES and path.is_file():
-            data = path.read_bytes()
-            found[path.name] = StaticFile(data, TYPES[path.suffix], etag_of(data))
+            found[path.name] = Served.of(path.read_bytes(), TYPES[path.suffix])
     return found
-
-
-def etag_of(data: bytes) -> str:
-    """The tag of some content."""
-    return f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
 
 @cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,21 +20,13 @@ from hushcall.server.pages import charts, crowd, findings
 from hushcall.server.pages.health import Budget, Health, health, machine
 from hushcall.server.pages.listed import Lists
 from hushcall.server.pages.overview import BARS, DONE, Kept, Overview, overview
-from hushcall.server.pages.rendering import etag_of, render
+from hushcall.server.pages.rendering import Served, render
 from hushcall.server.service import Service
 
 LIVE_SECONDS = 2.0
 """How old a live part may be: as long as a viewer waits between two looks, so that fifty cost what one does."""
 SLOW_SECONDS = 30.0
 FOREVER = float("inf")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A rendered part of a page and its tag."""
-
-    data: bytes
-    etag: str
 
 
 class Site:
@@ -50,7 +41,7 @@ class Site:
         self.machine = Kept(lambda: machine(service), SLOW_SECONDS)
         self._public = Kept(lambda: self._part("parts/live_public.html", self.public_values()), LIVE_SECONDS)
         self._live = Kept(lambda: self._part("parts/live.html", self.live_values()), LIVE_SECONDS)
-        self.pages: dict[str, Kept[Part]] = {
+        self.pages: dict[str, Kept[Served]] = {
             "docs.html": Kept(lambda: self._anonymous("docs.html"), FOREVER),
             "owner.html": Kept(lambda: self._part("owner.html", self.owner_values()), LIVE_SECONDS),
             "welcome.html": Kept(lambda: self._anonymous("welcome.html"), LIVE_SECONDS),
@@ -60,18 +51,19 @@ class Site:
 
     def forget(self) -> None:
         """After an action: the next page shows what it did."""
-        for kept in (self.overview, self.health, self._public, self._live, self._decided):
+        everything: list[Kept[Any]] = [self.overview, self.health, self._public, self._live, self._decided]
+        for kept in (*everything, *self.pages.values()):
             kept.forget()
 
-    def live(self, *, operator: bool) -> Part:
+    def live(self, *, operator: bool) -> Served:
         """What the overview's script asks for again and again."""
         return (self._live if operator else self._public).get()
 
-    def decided(self) -> Part:
+    def decided(self) -> Served:
         """What changes once a round: buckets and what was found."""
         return self._decided.get()
 
-    def _anonymous(self, template: str) -> Part:
+    def _anonymous(self, template: str) -> Served:
         """A whole page as anybody sees it who is nobody in particular."""
         path = {"welcome.html": "/"}.get(template, f"/{template.removesuffix('.html')}")
         common = {"session": None, "flash": "", "path": path, "now": self.service.now}
@@ -81,9 +73,8 @@ class Site:
         """What the first page shows to everybody."""
         return {"budget": self.budget(), "live": self.live(operator=False).data.decode()}
 
-    def _part(self, template: str, values: Mapping[str, Any]) -> Part:
-        data = render(template, **values)
-        return Part(data, etag_of(data))
+    def _part(self, template: str, values: Mapping[str, Any]) -> Served:
+        return Served.of(render(template, **values))
 
     def budget(self) -> Budget:
         """The privacy budget in force: that of the newest round, or what the first one will have."""

@@ -13,8 +13,9 @@ from hushcall.formats.blocklists import WRITERS, Writer, shortened
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
-from hushcall.server.http.rendered import Made, rendered, unchanged
+from hushcall.server.http.rendered import answer, rendered, unchanged
 from hushcall.server.http.requests import service_of
+from hushcall.server.pages.rendering import Served
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.signing import tuf_files
@@ -92,7 +93,7 @@ def current_list(request: Request) -> Blocklist | None:
     return kept[1]
 
 
-def _written(request: Request, found: Blocklist, writer: Writer, limit: int | None) -> Made:
+def _written(request: Request, found: Blocklist, writer: Writer, limit: int | None) -> Served:
     """An export, made once: many apps ask for the same ones. Like the signed ones it holds what blocks."""
     most = min(limit or len(found.entries), len(found.entries))
     key = ("export", found.version, writer.name, most)
@@ -132,4 +133,4 @@ def _file(request: Request, path: str, caching: str) -> Response:
     etag = f'"{known[0].sha256}"'
     if unchanged(request, etag):
         return Response(status_code=304, headers={"etag": etag, "cache-control": caching})
-    return rendered(request).get(("file", path, known[0].sha256), read).answer(request, caching)
+    return answer(request, rendered(request).get(("file", path, known[0].sha256), read), caching)

@@ -17,15 +17,15 @@ from hushcall.formats.blocklists import WRITERS
 from hushcall.protocol.problems import PROBLEMS
 from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, safe_path
 from hushcall.server.http.rate_limit import RateLimit
-from hushcall.server.http.rendered import unchanged
+from hushcall.server.http.rendered import answer
 from hushcall.server.http.requests import RoundId, parsed_number, service_of
 from hushcall.server.pages import charts, findings
 from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
 from hushcall.server.pages.api import groups
 from hushcall.server.pages.listed import Slice, search
 from hushcall.server.pages.planner import MECHANISMS, Plan, plan
-from hushcall.server.pages.rendering import render, static_files
-from hushcall.server.pages.site import Part, Site
+from hushcall.server.pages.rendering import HTML, Served, render, static_files
+from hushcall.server.pages.site import Site
 from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.rounds.round_status import one_round
@@ -34,7 +34,6 @@ router = APIRouter(include_in_schema=False)
 FLASH = "hushcall_flash"
 LOGINS = 10
 """Failed attempts to log in that one address may make in a minute."""
-_HTML = "text/html; charset=utf-8"
 _LONGEST = 8192
 Page = Annotated[int, Query(ge=1, le=1_000_000)]
 Text = Annotated[str, Query(max_length=100)]
@@ -77,7 +76,7 @@ def shown(request: Request, session: Session | None, template: str, status: int 
     """A whole page, for this visitor only: nobody on the way may keep it."""
     flash = FLASHES.get(request.cookies.get(FLASH, ""), "")
     common = {"session": session, "flash": flash, "path": request.url.path, "now": service_of(request).now}
-    answer = Response(render(template, **common, **values), status, media_type=_HTML)
+    answer = Response(render(template, **common, **values), status, media_type=HTML)
     answer.headers["cache-control"] = "no-store"
     if flash:
         answer.delete_cookie(FLASH, path="/")
@@ -91,11 +90,7 @@ def public_page(request: Request, name: str) -> Response | None:
     """
     if COOKIE in request.cookies or FLASH in request.cookies:
         return None
-    made = site_of(request).pages[name].get()
-    headers = {"etag": made.etag, "cache-control": "no-cache", "vary": "cookie"}
-    if unchanged(request, made.etag):
-        return Response(status_code=304, headers=headers)
-    return Response(made.data, headers=headers, media_type=_HTML)
+    return answer(request, site_of(request).pages[name].get(), "no-cache", vary="cookie")
 
 
 def docs_values(app: FastAPI) -> dict[str, Any]:
@@ -108,12 +103,9 @@ def to_login(request: Request) -> Response:
     return RedirectResponse(f"/login?next={quote(safe_path(request.url.path), safe='/+')}", 303)
 
 
-def part(request: Request, made: Part, caching: str = "private, no-cache") -> Response:
+def part(request: Request, made: Served) -> Response:
     """A part of a page, or 304 where the script has it already."""
-    headers = {"etag": made.etag, "cache-control": caching, "vary": "cookie"}
-    if unchanged(request, made.etag):
-        return Response(status_code=304, headers=headers)
-    return Response(made.data, headers=headers, media_type=_HTML)
+    return answer(request, made, "private, no-cache", vary="cookie")
 
 
 @router.get("/static/{name}")
@@ -122,16 +114,13 @@ async def static(request: Request, name: str) -> Response:
     file = static_files().get(name)
     if file is None:
         raise Problem("not-found")
-    headers = {"etag": file.etag, "cache-control": "public, no-cache"}
-    if request.headers.get("if-none-match") == file.etag:
-        return Response(status_code=304, headers=headers)
-    return Response(file.data, headers=headers, media_type=file.media)
+    return answer(request, file, "public, no-cache")
 
 
 @router.get("/owner")
 def owner(request: Request) -> Response:
     """What leaves a phone, for its owner."""
-    return part(request, site_of(request).pages["owner.html"].get(), "no-cache")
+    return answer(request, site_of(request).pages["owner.html"].get(), "no-cache")
 
 
 @router.get("/docs")
@@ -273,7 +262,7 @@ def plan_answer(request: Request) -> Response:
     """Its table alone, for the script."""
     if visitor(request) is None:
         raise Problem("unknown-token", "This part is for operators: log in at /login.")
-    return Response(render("parts/plan.html", plan=_plan(request)), media_type=_HTML)
+    return Response(render("parts/plan.html", plan=_plan(request)), media_type=HTML)
 
 
 def _plan(request: Request) -> Plan:

@@ -16,7 +16,7 @@ from hushcall.formats import phoneblock
 from hushcall.formats.phoneblock import Change, CheckIndex, Format, sha1_of
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.http.rendered import rendered
+from hushcall.server.http.rendered import answer, rendered
 from hushcall.server.http.requests import service_of
 from hushcall.server.http.routes.lists import current_list
 from hushcall.server.problems import Problem, refusals
@@ -51,7 +51,7 @@ def blocklist(request: Request, since: Since = "0", limit: Limit = None, wanted:
         return phoneblock.document(_changes(store, known, most), version or 0, written)
 
     made = rendered(request).get(("phoneblock", version, known, most, written), make)
-    return made.answer(request, "public, no-cache")
+    return answer(request, made, "public, no-cache")
 
 
 def _changes(store: Store, known: int, limit: int | None) -> list[Change]:
