@@ -58,7 +58,7 @@ class Case:
     @property
     def p(self) -> float:
         """How likely it supports its own."""
-        return math.exp(self.epsilon) / (math.exp(self.epsilon) + 2**self.bits - 1)
+        return 1 / (1 + math.expm1(self.bits * math.log(2)) / math.exp(self.epsilon))
 
     @property
     def excess(self) -> float:
