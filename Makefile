@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop
+.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs
 
 # $(call install,EXTRA): what pip has to say is shown only if it fails.
 define install
@@ -83,8 +83,12 @@ interop: $(VENV)/.dev  ## other people's programs (Kamailio, nginx, Caddy, promt
 	$(BIN)/python tests/interop/peer.py
 	$(BIN)/python -m pytest tests/interop
 
+docs: $(VENV)/.dev  ## docs/ as a searchable site in site/, every link checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Built in site/. To read and search it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
+
 coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop demo.html
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop site demo.html
