@@ -33,19 +33,25 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(call install,dev)
 	@touch $@ $(VENV)/.lab
 
+# Three workers that each compile the same decoders would take three times as long.
+$(VENV)/.compiled: $(VENV)/.dev
+	@echo "Setting up, once: the decoders are compiled; half a minute or so ..."
+	@$(BIN)/python -m hushcall.learn.kernels > /dev/null
+	@touch $@
+
 demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, dashboard; nine days in a few minutes
 	@echo "Starting a real server and 2,500 phones; nine days take two minutes or so ..."
 	@$(BIN)/hushcall demo
 
-test: $(VENV)/.dev  ## all tests but the long proofs, in at most five minutes
+test: $(VENV)/.compiled  ## all tests but the long proofs, in at most five minutes
 	@echo "Running all tests but the long proofs, $(JOBS) at a time; on two idle cores that takes five minutes ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(VENV)/.dev  ## all tests, the long proofs too (twenty minutes)
+test-all: $(VENV)/.compiled  ## all tests, the long proofs too (twenty minutes)
 	@echo "Running all tests, the long proofs too, $(JOBS) at a time; on two idle cores that takes twenty minutes ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not night"
 
-test-night: $(VENV)/.dev  ## the proofs that take many minutes each
+test-night: $(VENV)/.compiled  ## the proofs that take many minutes each
 	@echo "Running the night's proofs, $(JOBS) at a time ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night tests
 
