@@ -22,3 +22,12 @@ def write_whole(path: Path, data: bytes | str, name: str = "file") -> None:
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise InvalidData(name, f"be one that can be written ({error.strerror})", str(path)) from None
+
+
+def to_disk(path: Path) -> None:
+    """A file's bytes, or the names in a folder, survive a power cut once this returns."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

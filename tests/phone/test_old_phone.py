@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kept import unpacked
 from tests.phone.fake_server import DAY, FakeServer, FakeService
 from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED
 
@@ -25,10 +24,7 @@ DAILY, FRIEND = "+12025550177", "+12025550199"
 
 @pytest.fixture
 def known(tmp_path: Path) -> dict[str, Any]:
-    with tarfile.open(OLD) as packed:
-        packed.extractall(tmp_path, filter="data")
-    values: dict[str, Any] = json.loads((tmp_path / "known.json").read_text(encoding="utf-8"))
-    return values
+    return unpacked(OLD, tmp_path)
 
 
 @pytest.fixture

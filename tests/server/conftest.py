@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gmpy2
 import httpx
 import pytest
 from tests.server.serving import Clock, Village, serving, settings_for, shared_coins
 from tests.server.stage import Stage
 
+from hushcall.anonymity.blind_rsa import EXPONENT
+from hushcall.anonymity.tokens import KEY_BITS
 from hushcall.privacy.coins import ByteSource
+from hushcall.server.anonymity.round_keys import TokenSecret
 from hushcall.server.service import Service, open_service
 
 MakeService = Callable[..., Service]
@@ -64,6 +68,7 @@ def postgres() -> Iterator[Postgres]:
 
 LONG_ON_POSTGRESQL = {
     *("test_end_to_end.py", "test_kill.py", "test_openapi.py", "test_phoneblock_api.py", "test_round_states.py"),
+    "test_held_rounds.py",
     "test_same_bytes.py",
 }
 """Whose second half, over PostgreSQL, is one of the long proofs: ``make test`` has SQLite's."""
@@ -115,6 +120,18 @@ def make_service(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -
     yield make
     for service in opened:
         service.close()
+
+
+@pytest.fixture(autouse=True)
+def foretold_keys(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Token keys follow from the test's name too: from them come tokens, tickets and what a report says."""
+    coins = shared_coins(f"{request.node.name} keys")
+
+    def prime() -> int:
+        found = gmpy2.next_prime(int.from_bytes(coins(KEY_BITS // 16), "big") | 3 << KEY_BITS // 2 - 2)
+        return prime() if gmpy2.gcd(found - 1, EXPONENT) > 1 else int(found)
+
+    monkeypatch.setattr(TokenSecret, "generate", lambda: TokenSecret(prime(), prime()))
 
 
 @pytest.fixture

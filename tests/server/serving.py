@@ -7,7 +7,6 @@ phones report. Nothing here waits.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import sqlalchemy as sa
 from hushcall.mechanisms import parameters
 from hushcall.mechanisms.schemes import SCHEMES
 from hushcall.numbers import NANP
-from hushcall.privacy.coins import ByteSource, seeded
+from hushcall.privacy.coins import ByteSource, seeded, shared
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
@@ -28,6 +27,7 @@ from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
+from hushcall.server.rounds import round_status
 from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.settings import Settings
@@ -63,13 +63,7 @@ def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Set
 
 def shared_coins(seed: str) -> ByteSource:
     """Coins that follow from ``seed``, for a service whose threads draw from them: no two draw the same."""
-    coins, lock = seeded(seed.encode()), threading.Lock()
-
-    def draw(count: int) -> bytes:
-        with lock:
-            return coins(count)
-
-    return draw
+    return shared(seeded(seed.encode()))
 
 
 def operator_token(service: Service, *scopes: str) -> str:
@@ -198,6 +192,15 @@ def newest(service: Service) -> RoundRow:
     row = service.rounds.newest()
     assert row is not None
     return row
+
+
+UNDER_WAY = ("announcing", "collecting", "closed", "decoded")
+"""The states of a round that is not over."""
+
+
+def state(service: Service, number: int = 1) -> str:
+    """What an operator is told of a round's state."""
+    return str(round_status.status(service.store, number)["state"])
 
 
 def everything(service: Service) -> dict[str, list[tuple[Any, ...]]]:

@@ -35,22 +35,27 @@ def _listed(service: Service) -> list[str]:
     return [entry.number for entry in found.entries] if found else []
 
 
+def _once_looked_up(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Somebody acts right after the draft has read who must not be listed."""
+    look: Callable[..., Any] = exclusions.never_listed
+    acted: list[object] = []
+
+    def slowly(*arguments: Any) -> Any:
+        found = look(*arguments)
+        if not acted:
+            acted.append(None)
+            acted.append(act())
+        return found
+
+    monkeypatch.setattr(publisher, "never_listed", slowly)
+
+
 @pytest.mark.parametrize("correct", [_appeal, _allow])
 def test_a_correction_that_comes_while_the_list_is_drafted_is_in_it(
     village: Village, monkeypatch: pytest.MonkeyPatch, correct: Correct
 ) -> None:
     service, number = village.service, village.to("decoded", CALLERS)
-    look: Callable[..., Any] = exclusions.never_listed
-    asked: list[int] = []
-
-    def slowly(*arguments: Any) -> Any:
-        found = look(*arguments)
-        if not asked:
-            asked.append(1)
-            correct(service)
-        return found
-
-    monkeypatch.setattr(publisher, "never_listed", slowly)
+    _once_looked_up(monkeypatch, lambda: correct(service))
     service.rounds.publish(number, service.now)
     assert newest(service).state == "published"
     assert _listed(service) == [OTHER]
@@ -61,15 +66,7 @@ def test_a_number_whose_appeal_ends_while_the_list_is_drafted_is_on_it(
 ) -> None:
     service, number = village.service, village.to("decoded", CALLERS)
     entry = appeals.appeal(service.store, SPAM, "mine", "its owner", service.now)
-    look: Callable[..., Any] = exclusions.never_listed
-
-    def slowly(*arguments: Any) -> Any:
-        found = look(*arguments)
-        if appeals.appeals(service.store)[0].closed is None:
-            service.corrections.close(entry, "not theirs", service.now)
-        return found
-
-    monkeypatch.setattr(publisher, "never_listed", slowly)
+    _once_looked_up(monkeypatch, lambda: service.corrections.close(entry, "not theirs", service.now))
     service.rounds.publish(number, service.now)
     assert _listed(service) == [SPAM, OTHER]
 

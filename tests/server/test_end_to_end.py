@@ -6,76 +6,23 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.conftest import MakeService
+from tests.server.seasons import SHORT, WHOLE, Season
 from tests.server.serving import Clock, operator_token
 
 from hushcall.lab.live.fleet import Fleet, Operator
 from hushcall.lab.live.live_day import play_day
-from hushcall.lab.live.stream import Campaign, Stream
-from hushcall.numbers import NANP
+from hushcall.lab.live.stream import Stream
 from hushcall.phone.reporting import ledger
 from hushcall.phone.screening.list_sync import ListClient
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.logs import LOGGER, JsonLines
 from hushcall.server.serve import running
-
-
-def _campaign(name: str, area: int, line: int, reach: float, first: int = 1, last: int = 1 << 30) -> Campaign:
-    return Campaign(name, NANP.number(area, 5_550_100 + line), reach, first, last)
-
-
-@dataclass(frozen=True)
-class Season:
-    """So many phones for so many days: spammers, and three with every right to call, who never get onto the list."""
-
-    phones: int
-    days: int
-    window: int
-    spammers: tuple[Campaign, ...]
-    pharmacy: Campaign
-    clinic: Campaign
-    school: Campaign
-
-    @property
-    def campaigns(self) -> tuple[Campaign, ...]:
-        return (*self.spammers, self.pharmacy, self.clinic, self.school)
-
-
-WHOLE = Season(
-    phones=2000,
-    days=9,
-    window=3,
-    spammers=(
-        _campaign("steady", 202, 1, 0.06),
-        _campaign("toll-free", 800, 2, 0.05),
-        _campaign("late", 703, 3, 0.06, first=5),
-        _campaign("early", 410, 4, 0.07, last=2),
-        _campaign("moves", 571, 5, 0.06, last=4),
-        _campaign("moved", 571, 6, 0.06, first=5),
-    ),
-    pharmacy=_campaign("on the allowlist", 301, 7, 0.06),
-    clinic=_campaign("in the allowlist's file", 443, 8, 0.06),
-    school=_campaign("appealed on its first day", 804, 9, 0.06),
-)
-SHORT = Season(
-    phones=300,
-    days=4,
-    window=2,
-    spammers=(
-        _campaign("steady", 202, 1, 0.5),
-        _campaign("late", 703, 3, 0.5, first=3),
-        _campaign("early", 410, 4, 0.5, last=1),
-    ),
-    pharmacy=_campaign("on the allowlist", 301, 7, 0.3),
-    clinic=_campaign("in the allowlist's file", 443, 8, 0.3),
-    school=_campaign("appealed on its first day", 804, 9, 0.4),
-)
 
 
 class _Lines(logging.Handler):
@@ -142,7 +89,7 @@ def test_days_of_many_phones(
         rotten = operator.ask("GET", f"/v1/admin/numbers/{school}")
         tokens = [token, *(phone.transport._token for phone in fleet.phones[:50])]  # type: ignore[attr-defined]
         fleet.close()
-    _spammers_come_and_go(season, lists)
+    season.spammers_come_and_go(lists)
     listed = set[str]().union(*lists)
     # Those with a right to call never appear, although they were found.
     assert not listed & {str(one.number) for one in (season.pharmacy, season.clinic, season.school)}
@@ -154,17 +101,6 @@ def test_days_of_many_phones(
     assert lists[0][str(steady.number)].low <= steady.reach * season.phones
 
     _nothing_personal(season, log_lines, tokens)
-
-
-def _spammers_come_and_go(season: Season, lists: list[dict[str, Any]]) -> None:
-    """Listed within two days of their first, never before, and gone a window after anybody last reported them."""
-    for one in season.spammers:
-        days = [day for day, made in enumerate(lists, 1) if str(one.number) in made]
-        assert days, one.name
-        assert one.first <= days[0] <= one.first + 1, one.name
-        if one.last < season.days:
-            last = lists[days[-1] - 1][str(one.number)].last  # phones had some more to tell for a while
-            assert days[-1] < season.days or last > lists[one.last - 1][str(one.number)].last, one.name
 
 
 def _same_as_the_phones_books(fleet: Fleet, figures: dict[str, Any]) -> None:

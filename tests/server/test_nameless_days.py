@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
+from tests.server.seasons import SHORT, WHOLE, Season
 from tests.server.serving import Clock, operator_token, settings_for
-from tests.server.test_end_to_end import SHORT, WHOLE, Season, _spammers_come_and_go
 
 from hushcall.archive.manifest import Address
 from hushcall.lab.live.fleet import THREADS, Fleet, Operator
@@ -161,7 +161,7 @@ def test_days_without_names(
         fleet.close()
     assert relay.killed == 2 * season.days
     assert all(row.device < 0 for row in service.store.rows(sa.select(schema.announcements.c.device)))
-    _spammers_come_and_go(season, lists)
+    season.spammers_come_and_go(lists)
     assert not set[str]().union(*lists) & never
     assert findings(service, 1) == found_by_name(service, tmp_path)
 

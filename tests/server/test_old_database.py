@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kept import unpacked
 from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
 from hushcall.privacy.coins import seeded
@@ -26,10 +25,7 @@ CALLERS = [SPAM] * 40 + [OTHER] * 20 + [THIRD] * 20
 
 @pytest.fixture
 def known(tmp_path: Path) -> dict[str, Any]:
-    with tarfile.open(OLD) as packed:
-        packed.extractall(tmp_path, filter="data")
-    values: dict[str, Any] = json.loads((tmp_path / "known.json").read_text(encoding="utf-8"))
-    return values
+    return unpacked(OLD, tmp_path)
 
 
 @pytest.fixture

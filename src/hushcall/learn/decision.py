@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Protocol
@@ -140,6 +140,11 @@ class Support:
         return HeavyHitter(item, float(self.estimate(count)), low, high, evidence, implausible=self.implausible(count))
 
 
+def lies_over(rounds: int, tolerance: int) -> int:
+    """How many reports a tolerance of f phones sets aside in so many rounds: who lies does so in each of them."""
+    return rounds * tolerance
+
+
 def _binomial_tail(count: int, trials: int, chance: float) -> float:
     """P(Binomial ≥ count): the regularised incomplete beta function, which keeps its digits where the tail is tiny."""
     if count <= 0:
@@ -220,6 +225,10 @@ class Rule:
         """
         deepest = _DEEPEST if self.control is Control.FALSE_DISCOVERY else 1
         return min(self.level, self.level * deepest / self.hypotheses)
+
+    def over(self, rounds: int) -> Rule:
+        """The same rule for what so many rounds hold together."""
+        return replace(self, tolerance=lies_over(rounds, self.tolerance))
 
     def least(self, law: Law) -> int:
         """The smallest C that is listed: significant among all hypotheses (family-wise), and estimated above τ."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from hushcall.learn import occupancy
 from hushcall.learn.bucket_setup import open_bucket
+from hushcall.learn.decision import lies_over
 from hushcall.learn.gate import POWER
 from hushcall.numbers import NANP, NumberingPlan
 from hushcall.profiles import Profile
@@ -64,8 +65,8 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
 
 
 def over(learner: Any, rounds: int) -> Any:
-    """The learner as it decides over so many rounds: who lies does so in each of them."""
-    return learner if rounds == 1 else replace(learner, tolerance=learner.tolerance * rounds)
+    """The learner as it decides over so many rounds."""
+    return learner if rounds == 1 else replace(learner, tolerance=lies_over(rounds, learner.tolerance))
 
 
 def smallest_found(chance: Callable[[int], float], users: int, power: float = POWER) -> int | None:

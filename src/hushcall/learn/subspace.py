@@ -11,7 +11,7 @@ keeps one integer per number: what shards of a large round add up. Either decode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
-from hushcall.learn.decision import HeavyHitter, Rule, Support
+from hushcall.learn.decision import HeavyHitter, Rule, Support, lies_over
 from hushcall.learn.feed.report_arrays import ReportArrays
 from hushcall.learn.feed.shake256 import report_rows
 from hushcall.learn.gate import all_of_them_found
@@ -273,11 +273,11 @@ L = TypeVar("L", bound=EveryNumberTested)
 
 def settled(profile: Profile, users: int, hypotheses: int, made: Callable[[int], L]) -> L | None:
     """The learner with the best b for so many reports in all, if it passes the gate."""
-    lies = profile.tolerance * max(profile.windows)  # who lies does so in every round of a window
+    longest = max(profile.windows)
+    lies = lies_over(longest, profile.tolerance)
     bits = bits_for(users, profile.epsilon, hypotheses, profile.share, profile.tau, lies)
     learner = made(max(bits, least_bits(profile.epsilon)))  # phones take part in nothing less
-    rule = replace(learner.rule(profile.tau), tolerance=lies)
-    return learner if all_of_them_found(learner.law(users), rule) else None
+    return learner if all_of_them_found(learner.law(users), learner.rule(profile.tau).over(longest)) else None
 
 
 def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) -> SparseTally:

@@ -21,7 +21,7 @@ off one transform (``pile``). A length that could list nothing, whatever the rep
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -154,9 +154,7 @@ def spans(laws: Sequence[tuple[int, Any]], windows: Sequence[int], rule: Rule) -
         inside = [law for age, law in laws if age < length]
         if len(inside) > seen:
             seen = len(inside)
-            # A phone that lies does so in every round: f of them are as many reports in each.
-            lies = replace(rule, tolerance=rule.tolerance * len(inside))
-            out.append(Span(length, PooledSupport.of(inside), lies))
+            out.append(Span(length, PooledSupport.of(inside), rule.over(len(inside))))
     return out
 
 

@@ -17,6 +17,7 @@ import hashlib
 import hmac
 import os
 import struct
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -52,6 +53,17 @@ class seeded:  # noqa: N801  (used like a function: ``coins = seeded(b"…")``)
         block = hashlib.shake_256(struct.pack(">Q", self.reads) + self.seed).digest(count)
         self.reads += 1
         return block
+
+
+def shared(coins: ByteSource) -> ByteSource:
+    """The same bytes for threads that draw at once: no two of them get the same."""
+    lock = threading.Lock()
+
+    def draw(count: int) -> bytes:
+        with lock:
+            return coins(count)
+
+    return draw
 
 
 def keyed(key: bytes, *parts: bytes) -> ByteSource:

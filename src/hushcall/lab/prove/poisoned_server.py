@@ -8,7 +8,6 @@ devices and coins follow from ``seed``, so a run can be repeated.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from hushcall.learn.bucket_setup import open_bucket
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.phone.reporting.transport import HttpTransport
-from hushcall.privacy.coins import ByteSource, seeded
+from hushcall.privacy.coins import ByteSource, seeded, shared
 from hushcall.profiles import DEFAULT, Profile
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import SEED_BYTES, report_seed
@@ -165,23 +164,12 @@ def _server(profile: Profile, seed: int, clock: _Clock) -> Iterator[tuple[Servic
                 "intake": {"linger_ms": 0},
             }
         )
-        service = open_service(settings, _shared(seeded(b"poisoned server %d" % seed)), clock)
+        service = open_service(settings, shared(seeded(b"poisoned server %d" % seed)), clock)
         try:
             with running(service) as url:
                 yield service, url
         finally:
             service.close()
-
-
-def _shared(coins: ByteSource) -> ByteSource:
-    """The server's threads draw from them: no two draw the same."""
-    lock = threading.Lock()
-
-    def draw(count: int) -> bytes:
-        with lock:
-            return coins(count)
-
-    return draw
 
 
 def _devices(service: Service, url: str, wanted: list[Scene], seed: int) -> list[_Device]:

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
 from hushcall.server.db.store import Store
+from hushcall.whole_file import to_disk
 
 DUMP, FILE, KEYS = "hushcall.dump", "hushcall.db", "keys"
 
@@ -36,11 +37,11 @@ def back_up(store: Store, keys: Path, folder: Path) -> Path:
             shutil.copy2(key, part / KEYS / key.name)
         for file in (made, *(part / KEYS).iterdir()):
             file.chmod(0o600)
-            _sync(file)
-        _sync(part / KEYS)
-        _sync(part)
+            to_disk(file)
+        to_disk(part / KEYS)
+        to_disk(part)
         part.rename(folder)
-        _sync(folder.parent)
+        to_disk(folder.parent)
     except OSError as error:
         raise InvalidParameter("folder", f"be one that can be written ({error.strerror})", str(folder)) from None
     finally:
@@ -76,12 +77,3 @@ def _dump(store: Store, file: Path) -> Path:
         said = done.stderr.strip().splitlines()
         raise InvalidParameter("pg_dump", f"succeed ({said[-1] if said else 'it says nothing'})", done.returncode)
     return file
-
-
-def _sync(path: Path) -> None:
-    """Onto the disk: a backup that a power cut takes is none."""
-    place = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)

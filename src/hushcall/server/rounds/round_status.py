@@ -88,21 +88,19 @@ def progress(connection: Connection, rows: Sequence[RoundRow]) -> list[Progress]
     }
     announcing = [row.id for row in rows if row.phase == ANNOUNCING]
     announced = _counts(connection, schema.announcements, announcing)
-    reports = _counts(connection, schema.reports, ids)
+    waiting = _not_sealed(connection, ids)
     tallied = _counts(connection, schema.tallies, ids, sa.func.sum(schema.tallies.c.count))
     decoded, findings = _counts(connection, schema.decodings, ids), _counts(connection, schema.hitters, ids)
     made = []
     for row in rows:
         mine = buckets.get(row.id)
         running, users = (int(mine.runs), int(mine.users)) if mine else (0, 0)
-        # While buckets are sealed one by one a report is in one of the two tables; reports that are kept are in both.
-        sealed, waiting = tallied.get(row.id, 0), reports.get(row.id, 0)
         made.append(
             Progress(
                 row=row,
                 announced=announced.get(row.id, 0) if row.phase == ANNOUNCING else row.announced,
                 expected=users,
-                reports=max(sealed, min(sealed + waiting, users)),
+                reports=tallied.get(row.id, 0) + waiting.get(row.id, 0),
                 runs=running,
                 skipped=int(mine.all) - running if mine else 0,
                 parts=running * row.profile.scheme.parts,
@@ -122,6 +120,25 @@ def _counts(
     return {
         row[0]: int(row[1]) for row in connection.execute(query.where(table.c.round.in_(ids)).group_by(table.c.round))
     }
+
+
+def _not_sealed(connection: Connection, ids: list[int]) -> dict[int, int]:
+    """Reports of buckets that run and have no tally yet.
+
+    Buckets are sealed one by one; where reports are kept, those of a sealed bucket stand beside its tally, and cover
+    that came from buckets that do not run stands beside none.
+    """
+    if not ids:
+        return {}
+    reports, buckets, tallies = schema.reports.c, schema.buckets.c, schema.tallies.c
+    sealed = sa.select(tallies.round).where(tallies.round == buckets.round, tallies.bucket == buckets.bucket).exists()
+    query = (
+        sa.select(reports.round, sa.func.count())
+        .join(schema.buckets, sa.and_(buckets.round == reports.round, buckets.bucket == reports.bucket))
+        .where(reports.round.in_(ids), buckets.runs.is_(True), ~sealed)
+        .group_by(reports.round)
+    )
+    return {row[0]: int(row[1]) for row in connection.execute(query)}
 
 
 def overdue(connection: Connection, now: int) -> int:

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from securesystemslib.signer import CryptoSigner
 
 from hushcall.errors import InvalidParameter
+from hushcall.whole_file import to_disk
 
 ROOT = "root"
 ONLINE = ("timestamp", "snapshot", "targets")
@@ -103,7 +104,7 @@ def save(folder: Path, role: str, signer: CryptoSigner, passphrase: bytes | None
         raise InvalidParameter("key file", "not exist yet", str(path)) from None
     finally:
         os.unlink(draft)
-    _sync_folder(folder)
+    to_disk(folder)
     return path
 
 
@@ -143,12 +144,3 @@ def _pem(signer: CryptoSigner, passphrase: bytes | None) -> bytes:
         return signer.private_bytes
     key = load_pem_private_key(signer.private_bytes, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase))
-
-
-def _sync_folder(folder: Path) -> None:
-    """A new name survives a power cut only once its folder is on disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
