@@ -14,7 +14,8 @@ from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates, log_cursor
 from hushcall.phone.home.erasing import erase_all
 from hushcall.phone.home.lock import locked
-from hushcall.phone.home.store import FILE, Store, default_home
+from hushcall.phone.home.store import Store, default_home
+from hushcall.phone.home.trouble import FILE
 
 NUMBERS = [str(NANP.number(202, 5_550_100 + i)) for i in range(60)]
 

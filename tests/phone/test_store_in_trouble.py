@@ -191,7 +191,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 200 kB."""
     place = tmp_path / "disk"
     place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=200k", "none", place]
+    words = ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(place)]
     if shutil.which("mount") is None or subprocess.run(words, check=False, capture_output=True).returncode:
         pytest.skip("this user may not mount a file system")
     yield place
