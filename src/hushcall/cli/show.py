@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Annotated, Any
 
 import typer
@@ -51,6 +52,26 @@ def progress(label: str) -> Iterator[Progress]:
         yield bar
 
 
+@contextmanager
+def said(words: str, after: float = 1.0) -> Iterator[None]:
+    """Say on stderr what is going on, once it has gone on for so many seconds: most of the time it is over by then."""
+    timer = Timer(after, lambda: _aside.print(words, soft_wrap=True, markup=False))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def ready_to_decode() -> None:
+    """Compile the decoders where they are not on disk yet, and say so; otherwise the first decode would be silent."""
+    from hushcall.learn.kernels import compile_kernels
+
+    with said("Compiling the decoders, once on this machine: half a minute or so ..."):
+        compile_kernels()
+
+
 def step(bar: Progress, label: str, done: int, total: int) -> None:
     """Move the one task of a bar."""
     bar.update(bar.task_ids[0], description=label, completed=done, total=total)
@@ -60,3 +81,13 @@ def blocks(share: float, width: int = 24) -> str:
     """A bar of eighth blocks: a picture in one table cell."""
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+
+
+def counted(count: int, what: str) -> str:
+    """A count with its noun.
+
+    >>> counted(1, "number"), counted(1200, "number"), counted(2, "entry")
+    ('1 number', '1,200 numbers', '2 entries')
+    """
+    plural = f"{what[:-1]}ies" if what.endswith("y") and what[-2] not in "aeiou" else f"{what}s"
+    return f"{count:,} {what if count == 1 else plural}"

@@ -18,7 +18,8 @@ from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
 from hushcall.numbers.plans import take_plan
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
-from hushcall.phone.home.store import FILE, Store
+from hushcall.phone.home.store import Store
+from hushcall.phone.home.trouble import FILE, had_one
 from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
@@ -95,8 +96,8 @@ def set_up(
 
 
 def is_set_up(folder: Path) -> bool:
-    """Whether there is a store at all; whoever only looks makes none."""
-    return (folder / FILE).is_file()
+    """Whether there is a store, or was one; whoever only looks makes none."""
+    return (folder / FILE).exists() or had_one(folder)
 
 
 def opened(folder: Path) -> Store:
