@@ -8,11 +8,13 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hushcall.cli import main
+from hushcall.cli import main, show
 
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 
@@ -60,6 +62,17 @@ def test_a_process_of_its_own_says_and_returns_the_same() -> None:
     for arguments, code in (("--version",), 0), (("plan", "--epsilon", "0"), 2):
         said, done = run(*arguments, code=code), alone(*arguments)
         assert (done.returncode, done.stdout, done.stderr) == (code, said.stdout, said.stderr)
+
+
+def test_what_takes_longer_than_a_moment_is_said_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = Event()
+    monkeypatch.setattr(show, "_aside", SimpleNamespace(print=lambda *_, **__: spoken.set()))
+    with show.said("compiling", after=0):
+        assert spoken.wait(60)
+    spoken.clear()
+    with show.said("compiling", after=3600):
+        pass
+    assert not spoken.is_set()
 
 
 def test_simulate_shows_truth_beside_estimate(tmp_path: Path) -> None:

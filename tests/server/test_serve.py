@@ -63,6 +63,11 @@ class Process:
                     return
             self._patience("answer")
 
+    def wait_until_compiled(self) -> None:
+        """Until it says that its decoders are ready."""
+        while "decoders ready" not in self.stderr:
+            self._patience("compile its decoders")
+
     def _patience(self, what: str) -> None:
         assert self.popen.poll() is None, self.stderr
         assert time.monotonic() - self.started < 120, f"the server did not {what}"
@@ -105,8 +110,11 @@ def test_an_empty_folder_becomes_a_server_that_says_what_to_do_next(tmp_path: Pa
             whoami = client.get("/v1/admin/whoami", headers=bearer(token)).json()
             assert whoami["scopes"] == ["devices", "lists", "read", "rounds"]
             assert client.get("/readyz").status_code == 200
+        assert "Decoders are compiled in the background" in server.stdout
+        server.wait_until_compiled()
         server.stop()
-        assert [json.loads(line)["event"] for line in server.stderr.splitlines()] == ["round opened"]
+        events = sorted(json.loads(line)["event"] for line in server.stderr.splitlines())
+        assert events == ["decoders ready", "round opened"]
     with served(tmp_path) as server:
         server.wait_until_alive()
         assert "hca_" not in server.stdout

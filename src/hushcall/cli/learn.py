@@ -45,6 +45,8 @@ def learn(
         raise MissingExtra("hushcall learn", "scale") from None
     from hushcall.whole_file import write_whole
 
+    if engine == "local":
+        show.ready_to_decode()
     chosen = learning.make_engine(engine, scheduler, workers)
     try:
         with show.progress("learn") as bar:

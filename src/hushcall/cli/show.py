@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Annotated, Any
 
 import typer
@@ -49,6 +50,26 @@ def progress(label: str) -> Iterator[Progress]:
     with bar:
         bar.add_task(label, total=None)
         yield bar
+
+
+@contextmanager
+def said(words: str, after: float = 1.0) -> Iterator[None]:
+    """Say on stderr what is going on, once it has gone on for so many seconds: most of the time it is over by then."""
+    timer = Timer(after, lambda: _aside.print(words, soft_wrap=True, markup=False))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def ready_to_decode() -> None:
+    """Compile the decoders where they are not on disk yet, and say so; otherwise the first decode would be silent."""
+    from hushcall.learn.kernels import compile_kernels
+
+    with said("Compiling the decoders, once on this machine: half a minute or so ..."):
+        compile_kernels()
 
 
 def step(bar: Progress, label: str, done: int, total: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numba import get_num_threads, prange
+from numba import get_num_threads, int32, int64, prange, uint32
 from numpy.typing import NDArray
 
 from hushcall.errors import InvalidParameter
@@ -66,6 +66,13 @@ class Characters:
         parity = np.bitwise_count(np.arange(1 << (AREA_BITS - GROUP_BITS)) & group) & 1
         weights = 1 - 2 * np.concatenate([parity, 1 - parity]).astype(np.int32)  # without the sign, and with it
         _add_up(spectra, self.words, self.starts, weights.astype(np.int32))
+
+
+def compile_kernels(rows: Longs, values: Words) -> None:
+    """Compile what a large round needs, on a few reports; the last step by its types alone, as it fills a gigabyte."""
+    Characters.of(rows, values)
+    signature = (int32[:, ::1], uint32[::1], int64[::1], int32[::1])  # of spectra, words, starts, weights
+    _add_up.compile(signature)  # type: ignore[attr-defined]
 
 
 def _packed(rows: Longs, values: Words) -> Longs:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
 import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
@@ -25,7 +28,7 @@ from hushcall.server import metrics
 from hushcall.server.access.devices import SCOPES
 from hushcall.server.http.app import make_app
 from hushcall.server.http.connection import KEEP_ALIVE_SECONDS, bounded
-from hushcall.server.logs import set_up
+from hushcall.server.logs import log, set_up
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
@@ -91,6 +94,11 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     """Run until SIGINT or SIGTERM; what was accepted is committed first."""
     set_up()
     os.environ[_SETTINGS] = settings.model_dump_json()
+    with compiling(settings):
+        _serve(settings, listener)
+
+
+def _serve(settings: Settings, listener: socket.socket) -> None:
     if settings.server.workers == 1:
         server = uvicorn.Server(uvicorn.Config(_FACTORY, http=bounded(settings.server.connections), **_OPTIONS))
         with suppress(KeyboardInterrupt):  # raised again by uvicorn once everything is closed
@@ -99,6 +107,33 @@ def serve(settings: Settings, listener: socket.socket) -> None:
             sys.exit(STARTUP_FAILURE)
     else:
         _serve_in_processes(settings, listener)
+
+
+@contextmanager
+def compiling(settings: Settings) -> Iterator[None]:
+    """The decoders are compiled meanwhile, in a process of its own that lets others go first: uploads do not wait.
+
+    Once a machine and a version that takes half a minute; afterwards they are on disk, and it ends within a second.
+    """
+    if not settings.round.scheduler or settings.round.dask:
+        yield
+        return
+    began = time.monotonic()
+    command = [sys.executable, "-c", "import os; os.nice(10); from hushcall.learn.kernels import main; main()"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
+
+    def follow() -> None:
+        words, _ = child.communicate()
+        if child.returncode == 0:
+            log("decoders ready", compiled=int(words), seconds=round(time.monotonic() - began, 1))
+        elif child.returncode > 0:
+            log("decoders not compiled yet", level=logging.WARNING, reason="the first decode compiles them")
+
+    Thread(target=follow, name="compiling", daemon=True).start()
+    try:
+        yield
+    finally:
+        child.terminate()
 
 
 def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:

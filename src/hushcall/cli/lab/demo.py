@@ -61,6 +61,7 @@ def demo(
     scenery(size.region)  # before anything starts
     if not os.access(report.parent, os.W_OK) or report.is_dir():  # before, not after a minute's work
         raise InvalidParameter("report", "be a file in a folder that can be written to", str(report))
+    show.ready_to_decode()
     done: list[Day] = []
     watched = sys.stdout.isatty() and not json
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it, nothing is left behind

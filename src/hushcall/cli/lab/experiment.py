@@ -60,6 +60,7 @@ def experiment(
     study.prepare(out)
     options = study.Options(data, repetitions, seed, quick, workers, cap, out / "cache")
     documents, figures = [], {}
+    show.ready_to_decode()
     with show.progress("reading the data") as bar:
         calls = study.data_of(options)
         for place, one in enumerate(wanted):

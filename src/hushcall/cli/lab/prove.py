@@ -47,6 +47,7 @@ def statistics(runs: Runs = 500, quick: Quick = False, json: Json = False) -> No
         raise MissingExtra("hushcall prove", "lab") from None
     runs = max(runs // 10, 10) if quick else runs
     found: list[proofs.Proof] = []
+    show.ready_to_decode()
     with show.progress("proving") as bar:
 
         def watch(label: str) -> proofs.Progress:

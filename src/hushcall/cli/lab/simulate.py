@@ -54,6 +54,8 @@ def simulate(
         rule = "find numbers by itself, and not have to be given the candidates"
         raise InvalidParameter("mechanism", rule, chosen.mechanism)
     day = make_day(users, spammers, largest, seed=seed)
+    if chosen.scheme.pools:
+        show.ready_to_decode()
     labels = {"collect": "phones report", "decode": "server decodes"}
     with show.progress("phones report") as bar:
         result = run_round(

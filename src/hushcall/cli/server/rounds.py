@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,7 +71,13 @@ def advance(
       hushcall round advance --force
     """
     with show.progress("rounds") as bar:
-        service.rounds.beat = lambda: _show_progress(service, bar)
+        compiled = cache(show.ready_to_decode)
+
+        def beat() -> None:
+            compiled()  # at the first beat: most of the time nothing is to be decoded
+            _show_progress(service, bar)
+
+        service.rounds.beat = beat
         try:  # first: signatures must not run out because a round is stuck
             service.publisher.refresh(service.now)
         finally:  # nor does a round wait because a key is missing

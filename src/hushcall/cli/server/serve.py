@@ -54,6 +54,8 @@ def serve(
     if chosen.windows != (1,) or chosen.tolerance:
         lengths = ", ".join(str(length) for length in chosen.windows)
         say(f"Evidence of {lengths} rounds; a listing withstands {chosen.tolerance} lies (see 'hushcall plan').")
+    if settings.round.scheduler and not settings.round.dask:
+        say("Decoders are compiled in the background: half a minute at the first start on a machine.")
     if token:
         say("\n[bold]First start.[/bold] Keep this operator's token, it is not shown again:")
         say(f"  {token}", soft_wrap=True)

@@ -30,8 +30,15 @@ def sha256_all(prefix: bytes, endings: Bytes) -> Bytes:
         raise InvalidParameter("endings", "be uint8 of shape (n, length)", (endings.dtype, endings.shape))
     digests = np.empty((len(endings), DIGEST_BYTES), np.uint8)
     frame = _frame(prefix, endings.shape[1])
-    _hash_all(frame, len(prefix), np.ascontiguousarray(endings), _STARTS, _CONSTANTS, digests)
+    _hash_all(frame, len(prefix), read_only(endings), _STARTS, _CONSTANTS, digests)
     return digests
+
+
+def read_only(array: Bytes) -> Bytes:
+    """The same bytes in one piece, not to be written: numba compiles a kernel anew for arrays that may be."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def _frame(prefix: bytes, ending: int) -> Bytes:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.learn.compiled import kernel
+from hushcall.learn.feed.sha256 import read_only
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.report.subspace import MOST_BITS, ROW_BYTES
 
@@ -34,7 +35,7 @@ def report_rows(seeds: Bytes, count: int, item_bits: int) -> Words:
     if seeds.dtype != np.uint8 or seeds.ndim != 2 or seeds.shape[1] != SEED_BYTES:
         raise InvalidParameter("seeds", f"be uint8 of shape (n, {SEED_BYTES})", (seeds.dtype, seeds.shape))
     rows = np.empty((len(seeds), count), np.uint64)
-    _expand_all(_frame(), np.ascontiguousarray(seeds), _CONSTANTS, np.uint64((1 << item_bits) - 1), rows)
+    _expand_all(_frame(), read_only(seeds), _CONSTANTS, np.uint64((1 << item_bits) - 1), rows)
     return rows
 
 
