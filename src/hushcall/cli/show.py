@@ -19,6 +19,11 @@ console = Console(highlight=False)
 _aside = Console(stderr=True)
 
 
+def aside(words: str) -> None:
+    """One line on stderr."""
+    _aside.print(words, soft_wrap=True, markup=False, highlight=False)
+
+
 def print_json(value: Any) -> None:
     """One JSON document on stdout. Infinite numbers become the string "inf": JSON has none."""
     json.dump(_finite(value), sys.stdout, indent=2, ensure_ascii=False)
@@ -55,7 +60,7 @@ def progress(label: str) -> Iterator[Progress]:
 @contextmanager
 def said(words: str, after: float = 1.0) -> Iterator[None]:
     """Say on stderr what is going on, once it has gone on for so many seconds: most of the time it is over by then."""
-    timer = Timer(after, lambda: _aside.print(words, soft_wrap=True, markup=False))
+    timer = Timer(after, lambda: aside(words))
     timer.daemon = True
     timer.start()
     try:

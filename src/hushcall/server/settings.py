@@ -249,9 +249,7 @@ class Settings(BaseSettings):
     @property
     def url(self) -> str:
         """Where the database is, as SQLAlchemy writes it."""
-        if self.database.startswith(("postgres://", "postgresql://")):
-            return "postgresql+psycopg://" + self.database.split("://", 1)[1]
-        return self.database or f"sqlite:///{self.data / DATABASE}"
+        return address(self.database) or f"sqlite:///{self.data / DATABASE}"
 
     @property
     def keys(self) -> Path:
@@ -259,13 +257,21 @@ class Settings(BaseSettings):
         return self.data / "keys"
 
 
-def load_settings(file: Path | None = None, **changes: Any) -> Settings:
-    """The settings in force; a file that cannot be read or a wrong value is an error that names it.
+def address(database: str) -> str:
+    """A database's URL as SQLAlchemy writes it, from any of the ways that people do."""
+    if database.startswith(("postgres://", "postgresql://")):
+        return "postgresql+psycopg://" + database.split("://", 1)[1]
+    return database
 
-    Without ``file``, ``hushcall.toml`` of the working folder is read if it is there.
+
+def load_settings(file: Path | None = None, *, alone: bool = False, **changes: Any) -> Settings:
+    """What is set here; a file that cannot be read or a wrong value is an error that names it.
+
+    Without ``file``, ``hushcall.toml`` of the working folder is read if it is there; ``alone``: no file at all. What a
+    service runs with is in its data folder (``in_force``).
     """
     values: dict[str, Any] = {}
-    if file is None and Path("hushcall.toml").is_file():
+    if not alone and file is None and Path("hushcall.toml").is_file():
         file = Path("hushcall.toml")
     if file is not None:
         try:
