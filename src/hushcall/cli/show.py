@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from threading import Timer
 from typing import Annotated, Any
 
@@ -67,6 +67,29 @@ def said(words: str, after: float = 1.0) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def busy(after: float = 5.0) -> Iterator[Callable[[str], None]]:
+    """A function to say what is being done: a spinner where somebody watches, else a line for what takes long."""
+    timers: list[Timer] = []
+    with _aside.status("") if sys.stderr.isatty() else nullcontext() as spinner:
+
+        def say(words: str) -> None:
+            for timer in timers:
+                timer.cancel()
+            if spinner is not None:
+                spinner.update(words)
+                return
+            timers.append(Timer(after, lambda: aside(words)))
+            timers[-1].daemon = True
+            timers[-1].start()
+
+        try:
+            yield say
+        finally:
+            for timer in timers:
+                timer.cancel()
 
 
 def ready_to_decode() -> None:

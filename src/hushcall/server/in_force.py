@@ -44,17 +44,23 @@ class Difference:
 def record(settings: Settings) -> Path:
     """Write what is in force into the data folder, readable by its owner alone; a password is left out."""
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path, url = settings.data / FILE, parse_url(settings.url)
+    path = settings.data / FILE
+    if not path.exists():
+        path.touch(mode=0o600)
+    write_whole(path, document(settings), "settings")
+    path.chmod(0o600)
+    return path
+
+
+def document(settings: Settings) -> bytes:
+    """What is kept of settings: a password is left out, paths are whole."""
+    url = parse_url(settings.url)
     values = settings.model_dump(mode="json", exclude={"data"})
     values["database"] = place_of(settings) if settings.database else ""
     if settings.list.allow_file is not None:  # whoever reads this may be in another folder
         values["list"]["allow_file"] = str(settings.list.allow_file.absolute())
-    document = {"hushcall": 1, "password_left_out": bool(url.password or url.query.get("password")), "settings": values}
-    if not path.exists():
-        path.touch(mode=0o600)
-    write_whole(path, json.dumps(document, indent=2) + "\n", "settings")
-    path.chmod(0o600)
-    return path
+    whole = {"hushcall": 1, "password_left_out": bool(url.password or url.query.get("password")), "settings": values}
+    return json.dumps(whole, indent=2).encode() + b"\n"
 
 
 def recorded(data: Path) -> dict[str, Any] | None:

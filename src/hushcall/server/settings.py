@@ -6,6 +6,7 @@ A variable is stronger than the file, and what the command line says is stronger
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -304,6 +305,24 @@ def example() -> str:
         else:
             lines.append(_line(name, default, info.description or ""))
     return "\n".join([*lines, *sections]) + "\n"
+
+
+def as_toml(settings: Settings) -> str:
+    """A TOML file of what is not as it is by default: what a service was started with, for ``serve --config``."""
+    lines, sections = [], []
+    for name, value in settings:
+        if isinstance(value, BaseModel):
+            plain = type(value)()
+            changed = [(inner, one) for inner, one in value if one != getattr(plain, inner)]
+            sections += ["", f"[{name}]", *(f"{inner} = {_written(one)}" for inner, one in changed)] if changed else []
+        elif value != type(settings).model_fields[name].default:
+            lines.append(f"{name} = {_written(value)}")
+    return "\n".join([*lines, *sections]) + "\n"
+
+
+def _written(value: Any) -> str:
+    plain = str(value) if isinstance(value, Path) else value
+    return json.dumps(plain, ensure_ascii=False)  # strings, numbers, booleans and lists are the same in both
 
 
 def _line(name: str, value: Any, about: str) -> str:
