@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop
+.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs
 
 # $(call install,EXTRA): what pip has to say is shown only if it fails.
 define install
@@ -33,19 +33,25 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(call install,dev)
 	@touch $@ $(VENV)/.lab
 
+# Three workers that each compile the same decoders would take three times as long.
+$(VENV)/.compiled: $(VENV)/.dev
+	@echo "Setting up, once: the decoders are compiled; half a minute or so ..."
+	@$(BIN)/python -m hushcall.learn.kernels > /dev/null
+	@touch $@
+
 demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, dashboard; nine days in a few minutes
 	@echo "Starting a real server and 2,500 phones; nine days take two minutes or so ..."
 	@$(BIN)/hushcall demo
 
-test: $(VENV)/.dev  ## all tests but the long proofs, in at most five minutes
+test: $(VENV)/.compiled  ## all tests but the long proofs, in at most five minutes
 	@echo "Running all tests but the long proofs, $(JOBS) at a time; on two idle cores that takes five minutes ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-test-all: $(VENV)/.dev  ## all tests, the long proofs too (twenty minutes)
+test-all: $(VENV)/.compiled  ## all tests, the long proofs too (twenty minutes)
 	@echo "Running all tests, the long proofs too, $(JOBS) at a time; on two idle cores that takes twenty minutes ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not night"
 
-test-night: $(VENV)/.dev  ## the proofs that take many minutes each
+test-night: $(VENV)/.compiled  ## the proofs that take many minutes each
 	@echo "Running the night's proofs, $(JOBS) at a time ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night tests
 
@@ -83,8 +89,12 @@ interop: $(VENV)/.dev  ## other people's programs (Kamailio, nginx, Caddy, promt
 	$(BIN)/python tests/interop/peer.py
 	$(BIN)/python -m pytest tests/interop
 
+docs: $(VENV)/.dev  ## docs/ as a searchable site in site/, every link checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Built in site/. To read and search it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
+
 coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop demo.html
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop site demo.html

@@ -3,7 +3,7 @@
 import re
 import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +43,9 @@ def table(folder: Path, blocklist: Blocklist) -> Path:
     base = sqlite3.connect(path)
     base.executescript("CREATE TABLE version (table_name VARCHAR(32), table_version INTEGER DEFAULT 0);")
     base.executescript((TABLE / "userblocklist-create.sql").read_text())
+    base.executescript((TABLE / "htable-create.sql").read_text())
     base.executescript(WRITERS["kamailio"].write(blocklist).decode())
+    base.executescript(WRITERS["kamailio-ranges"].write(blocklist).decode())
     base.close()
     return path
 
@@ -69,11 +71,23 @@ def ask(port: int, caller: str) -> int:
 @pytest.fixture(scope="module")
 def kamailio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Kamailio at work, with the list of the golden files and two numbers of which one begins the other."""
-    binary, folder = program("kamailio"), tmp_path_factory.mktemp("kamailio")
-    first = sample().entries[0]
-    german = tuple(replace(first, number=number) for number in ("+493012345", "+4930123457"))
+    yield from at_work(tmp_path_factory.mktemp("kamailio"), ("+493012345", "+4930123457"))
+
+
+@pytest.fixture(scope="module")
+def with_ranges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """The same with rented blocks: a ten of Berlin, and a hundred with three tens of four numbers."""
+    ten = [f"+493098765{last}" for last in range(5)]
+    hundred = [f"+49302222{tens}{last}" for tens in range(3) for last in range(4)]
+    yield from at_work(tmp_path_factory.mktemp("ranges"), (*ten, *hundred), "#!define HUSHCALL_RANGES\n")
+
+
+def at_work(folder: Path, more: Sequence[str], before: str = "") -> Iterator[Ask]:
+    """Kamailio with the route of the example, the list of the golden files and more numbers."""
+    binary, first = program("kamailio"), sample().entries[0]
+    german = tuple(replace(first, number=number) for number in more)
     path = table(folder, replace(sample(), entries=tuple(sorted((*sample().entries, *german)))))
-    route = (ROOT / "examples" / "kamailio" / "hushcall.cfg").read_text()
+    route = before + (ROOT / "examples" / "kamailio" / "hushcall.cfg").read_text()
     route = re.sub(r'"mysql://[^"]*"', f'"sqlite://{path}"', route)
     port = free_port(socket.SOCK_DGRAM)
     (folder / "kamailio.cfg").write_text(CONFIGURATION.format(port=port, route=route))
@@ -131,3 +145,19 @@ def test_a_longer_number_that_begins_like_a_listed_one_passes(kamailio: Ask) -> 
     """Where numbers have no fixed length, one may be the beginning of another: the module compares beginnings."""
     assert kamailio("sip:+4930123456@127.0.0.1") == 486
     assert kamailio("sip:+493012345678@127.0.0.1") == 486
+
+
+@pytest.mark.parametrize("caller", ["+4930987659", "004930987658", "+4930222299", "+12025550149"])
+def test_a_rented_block_is_declined_whole(with_ranges: Ask, kamailio: Ask, caller: str) -> None:
+    assert with_ranges(f"sip:{caller}@127.0.0.1") == 603
+    if not caller.startswith("+1"):
+        assert kamailio(f"sip:{caller}@127.0.0.1") == 486, "only where the operator asks for it"
+
+
+@pytest.mark.parametrize(
+    "caller", ["+493098765", "+49309876590", "+493022229", "+49302222", "+49302222999", "+4930987660"]
+)
+def test_numbers_beside_a_block_pass(with_ranges: Ask, caller: str) -> None:
+    """Longer, shorter, or another block's: nobody rents them together."""
+    assert with_ranges("sip:+4930987650@127.0.0.1") == 603
+    assert with_ranges(f"sip:{caller}@127.0.0.1") == 486

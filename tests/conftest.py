@@ -6,8 +6,9 @@ time, for whoever wants to look further.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -47,3 +48,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
     if left_out := config.stash.get(LEFT_OUT, 0):
         terminalreporter.write_line(f"{left_out} long proofs were left out: make test-all runs them.")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser; whoever has none is told how many tests were skipped, and how to get one."""
+    from hushcall.errors import InvalidParameter
+    from hushcall.lab.live.pictures import browser_path
+
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    try:
+        path = browser_path()
+    except InvalidParameter as missing:
+        pytest.skip(f"tests in a real browser: {missing}")
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=path, args=root)
+        yield launched
+        launched.close()

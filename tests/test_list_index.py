@@ -26,3 +26,11 @@ def test_the_index_finds_what_reading_every_line_finds(listed: set[str], prefix:
         wanted = [f"+{number}" for number in numbers if number.startswith(start)]
         assert [found.number for found in index.entries(index.starting(f"+{start}"))] == wanted
     assert index.starting("+") == range(len(numbers))
+
+
+@given(st.sets(DIGITS | st.from_regex(r"49301234[0-9]{1,3}", fullmatch=True), max_size=30), st.integers(1, 4))
+def test_company_is_numbers_that_differ_in_their_last_digit_only(listed: set[str], least: int) -> None:
+    numbers = sorted(listed)
+    index = ListIndex.of_entries(b"".join(entry(number).line() for number in numbers))
+    beside = [sum(other[:-1] == number[:-1] for other in numbers) for number in numbers]
+    assert index.in_company(least) == [place for place, count in enumerate(beside) if count >= least]

@@ -1,8 +1,8 @@
 """The errors that callers of hushcall may want to tell apart, in one tree.
 
 A few more live beside the only code that raises them: ``phone.home.lock.Busy`` (another process is at work),
-``server.problems.Problem`` (an answer of the server), ``audit.enumeration.Broken`` (a randomiser that breaks its
-promise).
+``phone.home.trouble.StoreTrouble`` (a phone's store cannot be used, and why), ``server.problems.Problem`` (an answer of
+the server), ``audit.enumeration.Broken`` (a randomiser that breaks its promise).
 
 ::
 
@@ -35,7 +35,9 @@ hushcall.errors.InvalidParameter: epsilon must be positive, got -1.0
 
 
 class HushcallError(Exception):
-    """The root: catch this one to catch all of ours."""
+    """The root: catch this one to catch all of ours. ``exit_code`` is what a command that it ends leaves with."""
+
+    exit_code = 2
 
 
 class _Violation(HushcallError):

@@ -43,9 +43,9 @@ def read_document(data: bytes) -> None:
 
 
 def read_export(name: str, data: bytes) -> None:
-    """Whatever an export's reader finds, they are numbers that a list may hold."""
+    """Whatever an export's reader finds, they are numbers that a list may hold, or blocks of such."""
     for number in WRITERS[name].read(data):
-        replace(ENTRIES[0], number=number)
+        replace(ENTRIES[0], number=number.replace("x", "0"))
 
 
 NAMES = tuple(WRITERS)

@@ -48,7 +48,7 @@ def test_a_round_by_hand_and_what_can_be_seen_of_it(run: Run, home: Path, servic
     books = run("ledger", "--json").json
     assert [(spend["round"], spend["epsilon"]) for spend in books["spends"]] == [(7, "4")]
     assert "1 report since" in run("ledger").text
-    assert run("forget").code == 0
+    assert run("forget", "--yes").code == 0
     assert run("explain").code == 2
     assert run("ledger", "--json").json["spent"] == {"window": 4.0, "life": 4.0, "one_caller": 4.0}
 

@@ -85,6 +85,7 @@ def test_status_of_a_damaged_store_says_what_to_do_and_that_works(run: Run, home
         path.write_bytes(b"rubbish" * 1000)
     said = run("status")
     assert said.code == 1
-    assert "start anew: hushcall phone forget --all" in said.text
+    assert "hushcall phone restore FILE" in said.text
+    assert "hushcall phone forget --all then starts anew" in said.text  # damage is proven
     assert run("forget", "--all", "--yes").code == 0
     assert not home.exists()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +25,6 @@ from hushcall.lab.live.fleet import THREADS, Fleet, Operator
 from hushcall.lab.live.stream import Stream
 from hushcall.phone.reporting import ledger
 from hushcall.privacy.coins import seeded
-from hushcall.relay.app import RelaySettings
-from hushcall.relay.run import running as relay_running
 from hushcall.server.db import schema
 from hushcall.server.http.routes.gateway import ADDRESS
 from hushcall.server.publishing.publisher import newest_list
@@ -36,34 +32,43 @@ from hushcall.server.rounds import archiving
 from hushcall.server.serve import bound, port_of, running
 from hushcall.server.service import Service, open_service
 
-
-def _relay(gateway: str, place: socket.socket) -> None:
-    with relay_running(RelaySettings(gateway, per_address=1_000_000, in_all=10_000_000), place):
-        threading.Event().wait()
+RELAY = """
+import socket, sys, threading
+from hushcall.relay.app import RelaySettings
+from hushcall.relay.run import running
+settings = RelaySettings(sys.argv[1], per_address=1_000_000, in_all=10_000_000)
+with running(settings, socket.socket(fileno=int(sys.argv[2]))):
+    threading.Event().wait()
+"""
 
 
 @dataclass
 class Relay:
-    """Somebody else's process. Its socket is ours, so that whoever comes while it is dead waits instead of failing."""
+    """Somebody else's process. Its socket is ours, so that whoever comes while it is dead waits instead of failing.
+
+    It has nothing else of ours: with copies of the server's connections, those that the server closed would stay open,
+    and phones would wait on them for an answer.
+    """
 
     gateway: str
     place: socket.socket
     killed: int = 0
-    process: BaseProcess | None = None
+    process: subprocess.Popen[bytes] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self) -> None:
-        self.process = multiprocessing.get_context("fork").Process(
-            target=_relay, args=(self.gateway, self.place), daemon=True
-        )
-        self.process.start()
+        number = self.place.fileno()
+        command = [sys.executable, "-c", RELAY, self.gateway, str(number)]
+        self.process = subprocess.Popen(command, pass_fds=[number])
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
 
     def kill(self) -> None:
         with self.lock:
-            assert self.process is not None
-            assert self.process.pid is not None
-            os.kill(self.process.pid, signal.SIGKILL)
-            self.process.join()
+            self.stop()
             self.killed += 1
             self.start()
 
@@ -72,10 +77,10 @@ class Relay:
 def relayed(url: str, place: socket.socket) -> Iterator[Relay]:
     relay = Relay(url + ADDRESS, place)
     relay.start()
-    yield relay
-    assert relay.process is not None
-    relay.process.kill()
-    relay.process.join()
+    try:
+        yield relay
+    finally:
+        relay.stop()
 
 
 def visit(fleet: Fleet, relay: Relay, kill_at: int = -1) -> None:

@@ -62,7 +62,8 @@ def test_a_planted_spammer_is_listed_synced_and_checked_in_national_notation(
         assert (verdict.entry.number if verdict.entry else None) == listed
         assert phones[0].check("0" + written).entry is None
         exported = {name: writer.read(writer.write(service_list(service))) for name, writer in WRITERS.items()}
-        assert set(map(frozenset, exported.values())) == {frozenset({listed})}
+        one_number = {name: found for name, found in exported.items() if not name.endswith("-ranges")}
+        assert set(map(frozenset, one_number.values())) == {frozenset({listed})}
         assert Phone.open(tmp_path / "0").plan == phones[0].plan
         for phone in phones:
             phone.close()

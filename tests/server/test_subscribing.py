@@ -12,6 +12,8 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, serving
 
 from hushcall.formats.blocklists import WRITERS
+from hushcall.formats.blocklists.writer import numbers_of
+from hushcall.protocol.blocklist import Blocklist
 
 OTHER, THIRD = "+12025550199", "+12025550177"
 D = "{DAV:}"
@@ -37,10 +39,12 @@ def test_exports_stay_where_they_are_and_are_fetched_once(town: tuple[Village, h
     assert client.get("/v1/lists/current/yacb.csv").status_code == 404  # before the first list
     village.to("published", [SPAM] * 12 + [OTHER] * 6)
     page = client.get("/list").text
+    made = Blocklist.from_bytes(client.get("/v1/lists/current/blocklist.jsonl").content)
+    assert numbers_of(made) == {SPAM, OTHER}
     for writer in WRITERS.values():
         answer = client.get(f"/v1/lists/current/{writer.filename}")
         assert answer.headers["content-type"].partition(";")[0] == writer.media_type
-        assert writer.read(answer.content) == {SPAM, OTHER}
+        assert writer.read(answer.content) == writer.holds(made)
         again = client.get(answer.url, headers={"if-none-match": f'"x", W/{answer.headers["etag"]}'})
         assert (again.status_code, again.content) == (304, b"")
         assert f'href="/v1/lists/current/{writer.filename}"' in page

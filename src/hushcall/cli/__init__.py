@@ -9,9 +9,9 @@ from hushcall.errors import HushcallError
 
 
 def main() -> None:
-    """Run a command; an error of ours is one line on stderr and exit status 2, never a traceback."""
+    """Run a command; an error of ours is one line on stderr and exit status 2 (of a store: 3 to 10), no traceback."""
     try:
         app()
     except HushcallError as error:
         print(f"hushcall: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(error.exit_code) from None

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from hushcall.errors import InvalidList, InvalidParameter
-from hushcall.formats.ranges import Range, ranges
+from hushcall.formats.ranges import Range, ranges_of
 from hushcall.protocol.blocklist import E164, Blocklist, Entry
 
 Format = Literal["json", "xml"]
@@ -161,7 +161,7 @@ class CheckIndex:
     def __init__(self, blocklist: Blocklist) -> None:
         rated = (Rated(entry, votes_in(blocklist, entry)) for entry in blocklist.entries)
         self._entries = _Hashed({sha1_of(one.entry.number): one for one in rated})
-        self.ranges = ranges(blocklist.entries)
+        self.ranges = ranges_of(blocklist)
         self._tens = _Hashed({sha1_of(found.prefix): found for found in self.ranges.tens})
         self._hundreds = _Hashed({sha1_of(found.prefix): found for found in self.ranges.hundreds})
 

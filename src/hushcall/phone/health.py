@@ -13,6 +13,7 @@ from hushcall.phone import setup
 from hushcall.phone.calls import candidates
 from hushcall.phone.home import device_key
 from hushcall.phone.home.store import SYNC_TROUBLE
+from hushcall.phone.home.trouble import StoreTrouble
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, participation, terms, witness
 from hushcall.phone.reporting.ledger import DAY
@@ -46,8 +47,10 @@ def examine_folder(folder: Path) -> list[Finding]:
     try:
         with closing(setup.opened(folder)) as store:
             return examine(Phone(store, setup.transport_of(store))) if store.get("server") else [NOT_SET_UP]
+    except StoreTrouble as trouble:
+        return [Finding("store", False, trouble.words, trouble.todo)]
     except HushcallError as error:
-        return [Finding("phone", False, str(error), "Restore the folder, or start anew: hushcall phone forget --all")]
+        return [Finding("phone", False, str(error))]
 
 
 def examine(phone: Phone) -> list[Finding]:

@@ -47,22 +47,22 @@ class Phone:
     clock: Callable[[], float] = time.time
 
     @classmethod
-    def set_up(cls, folder: Path, server: str, **given: Any) -> Phone:
+    def set_up(cls, folder: str | Path, server: str, **given: Any) -> Phone:
         """Enrol with a server, keep what the owner allows in ``folder``, and open the phone.
 
         ``given`` is what :func:`hushcall.phone.setup.set_up` takes: ``invite``, ``token``, ``root``, ``limits`` …
         """
         from hushcall.phone import setup
 
-        setup.set_up(folder, server, **given)
+        setup.set_up(Path(folder), server, **given)
         return cls.open(folder)
 
     @classmethod
-    def open(cls, folder: Path) -> Phone:
+    def open(cls, folder: str | Path) -> Phone:
         """The phone that was set up in a folder; an :class:`InvalidParameter` that says how to where none was."""
         from hushcall.phone import setup
 
-        store = setup.opened(folder)
+        store = setup.opened(Path(folder))
         try:
             return cls(store, setup.transport_of(store), setup.plan_of(store))
         except BaseException:

@@ -17,7 +17,8 @@ from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
 from hushcall.numbers import NANP, NumberingPlan, plan_named
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
-from hushcall.phone.home.store import FILE, Store
+from hushcall.phone.home.store import Store
+from hushcall.phone.home.trouble import FILE, had_one
 from hushcall.phone.reporting import witness
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
@@ -94,8 +95,8 @@ def set_up(
 
 
 def is_set_up(folder: Path) -> bool:
-    """Whether there is a store at all; whoever only looks makes none."""
-    return (folder / FILE).is_file()
+    """Whether there is a store, or was one; whoever only looks makes none."""
+    return (folder / FILE).exists() or had_one(folder)
 
 
 def opened(folder: Path) -> Store:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -67,6 +68,11 @@ class ListIndex:
             return range(bisect_left(self.ranks, _floor(digits)), len(self))
         return range(bisect_left(self.ranks, _floor(digits)), bisect_left(self.ranks, _floor(after)))
 
+    def in_company(self, least: int) -> list[int]:
+        """Where the numbers stand that differ from at least ``least`` − 1 others in their last digit only."""
+        tens = Counter(map(_ten, self.ranks))
+        return [place for place, rank in enumerate(self.ranks) if tens[_ten(rank)] >= least]
+
     def at(self, place: int) -> Entry:
         """The entry in that place."""
         start = self.starts[place]
@@ -80,6 +86,12 @@ class ListIndex:
 def _rank(digits: bytes) -> int:
     """Numbers as integers in the order of a list, which is that of text: +12345678 before +1300000."""
     return int(digits.ljust(_MOST_DIGITS, b"0")) * 16 + len(digits)
+
+
+def _ten(rank: int) -> tuple[int, int]:
+    """The same for numbers that differ in their last digit only: how they begin, and how long they are."""
+    length = rank % 16
+    return rank // 16 // 10 ** (_MOST_DIGITS + 1 - length), length
 
 
 def _floor(digits: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +12,6 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.server.pages.seeded import Seeded, open_seeded
 
-from hushcall.errors import InvalidParameter
-from hushcall.lab.live.pictures import browser_path
 from hushcall.server.http.app import make_app
 
 LogIn = Callable[..., TestClient]
@@ -73,18 +70,3 @@ def act(app: FastAPI) -> Act:
         return client.post(f"/actions/{action}", data=given)
 
     return made
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A real browser; whoever has none is told how many tests were skipped, and how to get one."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    try:
-        path = browser_path()
-    except InvalidParameter as missing:
-        pytest.skip(f"tests in a real browser: {missing}")
-    root = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=path, args=root)
-        yield launched
-        launched.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,13 +165,18 @@ def seed(service: Service, codes: int = 430, rounds: int = 14) -> None:
 
 def big_list(service: Service, entries: int) -> None:
     """A published version of that many entries, put there directly."""
+    put_list(service, [f"+1{NANP.area_codes[n % len(NANP.area_codes)]}{2_000_000 + 37 * n}" for n in range(entries)])
+
+
+def put_list(service: Service, listed: Iterable[str]) -> None:
+    """A published version of these numbers, put there directly."""
     terms = Terms(DEFAULT.mechanism, DEFAULT.epsilon, DEFAULT.tau, DEFAULT.level, NANP.name, 7)
-    numbers = sorted(f"+1{NANP.area_codes[n % len(NANP.area_codes)]}{2_000_000 + 37 * n}" for n in range(entries))
+    numbers = sorted(listed)
     made = Blocklist(
         2, 13, NOW - DAY, terms, tuple(Entry(n, NOW - 3 * DAY, NOW - DAY, 3, 118.2, 97.0, 140.1, 1e-9) for n in numbers)
     )
     data = made.to_bytes()
-    row = {"version": 2, "round": 13, "made": NOW - DAY, "entries": entries, "sha256": digest(data), "data": data}
+    row = {"version": 2, "round": 13, "made": NOW - DAY, "entries": len(numbers), "sha256": digest(data), "data": data}
     with service.store.write("big list") as connection:
         connection.execute(sa.insert(schema.versions), [row])
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.server.pages.seeded import Seeded, big_list, open_seeded, queries
+from tests.server.pages.seeded import Seeded, big_list, open_seeded, put_list, queries
 
 from hushcall.protocol.blocklist import Entry
 from hushcall.server.http.app import make_app
@@ -92,3 +93,21 @@ def test_a_page_parses_what_it_shows_and_asks_few_questions_however_long_the_lis
     assert len(parsed) <= PAGE
     assert len([one for one in asked if not one.startswith("PRAGMA")]) <= 40
     assert not [one for one in asked if "versions.data" in one]
+
+
+def test_rented_blocks_stand_below_the_list_and_with_each_number(tmp_path: Path) -> None:
+    made = open_seeded(tmp_path)
+    ten = [f"+1202555014{last}" for last in range(4)]
+    hundred = [f"+131055502{tens}{last}" for tens in range(3) for last in range(4)]
+    put_list(made.service, (*ten, *hundred, "+14155550100", "+14155550101", "+14155550102"))
+    client = TestClient(make_app(made.service), follow_redirects=False)
+    page = client.get("/list").text
+    assert "2 ranges" in page
+    assert all(words in page for words in ("+1202555014x", "4 of 10", "+131055502xx", "12 of 100"))
+    assert "+141555501" + "0x" not in page
+    assert "lies in the block +1202555014x, of which 4 of 10" in client.get("/list?q=2025550149").text
+    assert "lies in the block" not in client.get("/list?q=2025550159").text
+    client.post("/login", data={"token": made.token})
+    assert "lies in the block +131055502xx, of which 12 of 100" in client.get("/numbers/+13105550299").text
+    assert "lies in the block" not in client.get("/numbers/+14155550103").text
+    made.service.close()

@@ -1,4 +1,4 @@
-"""``hushcall phone``: the client on a phone, a computer or a PBX; enrol, report, sync, check, forget."""
+"""``hushcall phone``: the client on a phone, a computer or a PBX; enrol, report, sync, check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, personal, show_state
+from hushcall.cli.phone import agi, calls, keeping, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 
@@ -198,42 +198,6 @@ def check(
         print(f"hushcall: {verdict.warning}", file=sys.stderr)
 
 
-def forget(
-    everything: Annotated[bool, typer.Option("--all", help="The ledger, the settings and the list as well.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Erase every number from this phone: calls, contacts, what was reported. The ledger keeps its totals.
-
-    The phone also forgets which numbers it has reported. If it reads a call log with them again, they may be reported
-    again, even within the window. Nothing that was sent can be called back.
-
-    [bold]Examples[/bold]
-
-      hushcall phone forget
-
-      hushcall phone forget --all --yes
-    """
-    from hushcall.phone.home.erasing import erase_all
-    from hushcall.phone.home.lock import locked
-    from hushcall.phone.setup import is_set_up
-
-    if everything and not yes:
-        typer.confirm("Erase the ledger and the enrolment too? The caps start from zero then.", abort=True)
-    folder = folder_of(home)
-    if everything and is_set_up(folder):
-        with locked(folder, LOCK_PATIENCE):
-            erase_all(folder)
-    elif not everything:
-        with opened(home) as store, locked(folder, LOCK_PATIENCE):
-            store.forget()
-    if json:
-        show.print_json({"forgotten": "everything" if everything else "numbers"})
-    else:
-        show.console.print("Forgotten." if everything else "Forgotten; the ledger and the settings stay.")
-
-
 def _look(client: Phone, *, hurry: bool, patient: bool) -> Outcome:
     if patient:
         return client.report_patiently(hurry=hurry, patience=LOCK_PATIENCE)
@@ -278,6 +242,8 @@ for _command in (
     show_state.explain,
     calls.watch,
     agi.agi,
-    forget,
+    keeping.backup,
+    keeping.restore,
+    keeping.forget,
 ):
     phone.command()(_command)

@@ -80,7 +80,9 @@ def ledger(home: Home = None, json: Json = False) -> None:
     for column in ("when", "round", "ε", "mechanism"):
         table.add_column(column)
     for spend in spends:
-        table.add_row(iso(spend.at), str(spend.round), f"{float(spend.epsilon):g}", spend.mechanism)
+        assumed = spend.what == books.ASSUMED
+        of, how = ("?", "assumed: before a restore") if assumed else (str(spend.round), spend.mechanism)
+        table.add_row(iso(spend.at), of, f"{float(spend.epsilon):g}", how)
     if spends:
         show.console.print(table)
     show.console.print(words)

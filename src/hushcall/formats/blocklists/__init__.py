@@ -19,6 +19,7 @@ from hushcall.formats.blocklists.ncid import NCID
 from hushcall.formats.blocklists.nophonespam import NOPHONESPAM
 from hushcall.formats.blocklists.phoneblock import PHONEBLOCK
 from hushcall.formats.blocklists.plain import PLAIN
+from hushcall.formats.blocklists.ranges import ASTERISK_RANGES, KAMAILIO_RANGES
 from hushcall.formats.blocklists.spamblocker import SPAMBLOCKER
 from hushcall.formats.blocklists.vcard import VCARD, cards
 from hushcall.formats.blocklists.writer import Writer, shortened
@@ -35,9 +36,11 @@ WRITERS: dict[str, Writer] = {
         FOSSIFY,
         IOS,
         ASTERISK,
+        ASTERISK_RANGES,
         FREEPBX,
         KAMAILIO,
         KAMAILIO_CSV,
+        KAMAILIO_RANGES,
         NCID,
         FRITZBOX,
         VCARD,

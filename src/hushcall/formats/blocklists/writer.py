@@ -1,7 +1,8 @@
 """What every export shares: a list comes in, a file for some app leaves, and can be read back to check it.
 
 Every export is a function of the list alone: dates are the list's, so equal lists give equal bytes. What is read back
-is only the set of numbers, and strictly: a line that the writer would not write is an error.
+is only the set of numbers (of blocks, where it holds those), and strictly: a line that the writer would not write is an
+error.
 """
 
 from __future__ import annotations
@@ -27,9 +28,17 @@ NATIONAL_PREFIXES = {"49": "0", "33": "0", "44": "0", "39": "", "34": "", "43": 
 """What is dialled instead of the country code, in the countries whose plans are shipped beside North America's."""
 
 
+def numbers_of(blocklist: Blocklist) -> frozenset[str]:
+    """The numbers of a list: what most exports hold."""
+    return frozenset(entry.number for entry in blocklist.entries)
+
+
 @dataclass(frozen=True)
 class Writer:
-    """One export: who wants it (``title``), what its file is called, and the two directions."""
+    """One export: who wants it (``title``), what its file is called, and the two directions.
+
+    ``holds`` says what of a list is in it, and so what is read back.
+    """
 
     name: str
     title: str
@@ -37,6 +46,7 @@ class Writer:
     media_type: str
     write: Callable[[Blocklist], bytes]
     read: Callable[[bytes], frozenset[str]]
+    holds: Callable[[Blocklist], frozenset[str]] = numbers_of
 
 
 def why(entry: Entry) -> str:

@@ -10,13 +10,13 @@ A copy that took the counter with it, on a file system that gives it the old ino
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
-from hushcall.phone.home.store import FILE, Store
+from hushcall.phone.home.store import Store
+from hushcall.phone.home.trouble import COUNTER, FILE
 from hushcall.privacy.coins import ByteSource, read
 
 KEY_BYTES = 32
-COUNTER = "reports"
-"""The file beside the store that counts its reports."""
 _KEY, _INODE, _COPIED = "device_key", "inode", "copied_at"
 
 
@@ -32,8 +32,8 @@ def look_for_copies(store: Store, now: int) -> int | None:
     if store.folder is None:
         return None
     inode = str((store.folder / FILE).stat().st_ino)
-    if (store.get(_INODE, inode) != inode) or _beside(store) > reports(store):
-        store.put(_COPIED, str(now))
+    if (store.get(_INODE, inode) != inode) or beside(store.folder) > reports(store):
+        is_a_copy(store, now)
         count(store)
     if store.get(_INODE) != inode:
         store.put(_INODE, inode)
@@ -53,8 +53,14 @@ def count(store: Store) -> None:
             (store.folder / COUNTER).write_text(f"{reports(store)}\n", encoding="ascii")
 
 
-def _beside(store: Store) -> int:
+def is_a_copy(store: Store, now: int) -> None:
+    """From here on this store counts as a copy: real callers are not reported for one horizon."""
+    store.put(_COPIED, str(now))
+
+
+def beside(folder: Path) -> int:
+    """How many reports the counter in a folder says that its store has recorded; 0 where it says nothing."""
     try:
-        return int((store.folder / COUNTER).read_text(encoding="ascii")) if store.folder else 0
+        return int((folder / COUNTER).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0

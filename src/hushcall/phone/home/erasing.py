@@ -5,29 +5,34 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sqlite3
 from pathlib import Path
 
 from hushcall.errors import InvalidData
-from hushcall.phone.home import device_key, lock
-from hushcall.phone.home.store import FILE, LISTS, Store
+from hushcall.phone.home import lock
+from hushcall.phone.home.store import ENDINGS, LISTS, Store
+from hushcall.phone.home.trouble import COUNTER, FILE, Cause, StoreTrouble
 
+DAMAGED = f"{FILE}.damaged"
+"""What a store is called that a restored one took the place of."""
 _PIECE = 1 << 20
 
 
 def erase_all(folder: Path) -> None:
     """Numbers are overwritten first; then the files go. Whatever else lies in the folder stays.
 
-    A store that is too damaged to be asked is overwritten as it lies there.
+    A store that is too damaged to be asked is overwritten as it lies there; another program's file is not touched.
     """
-    files = [folder / name for name in (FILE, f"{FILE}-wal", f"{FILE}-shm")]
+    files = [folder / f"{name}{ending}" for name in (FILE, DAMAGED) for ending in ENDINGS]
     try:
         with contextlib.closing(Store.open(folder)) as store:
             store.forget()
-    except (InvalidData, sqlite3.Error):
+    except InvalidData as error:
+        if isinstance(error, StoreTrouble) and error.cause is Cause.FOREIGN:
+            raise
         _overwrite(files)
+    _overwrite([path for path in files if path.name.startswith(DAMAGED)])
     try:
-        for path in (*files, folder / lock.FILE, folder / device_key.COUNTER):
+        for path in (*files, folder / lock.FILE, folder / COUNTER):
             path.unlink(missing_ok=True)
         if (folder / LISTS).exists():
             shutil.rmtree(folder / LISTS)

@@ -6,10 +6,11 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hushcall.errors import InvalidData
+from hushcall.phone.home.trouble import of_system
 
 FILE = "lock"
 PAUSE_SECONDS = 0.05
@@ -27,7 +28,10 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
 
     The kernel lets go of the lock when its holder dies, however it dies: a stale file locks nobody out.
     """
-    handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise of_system(error, folder / FILE) from None
     try:
         deadline = time.monotonic() + patience
         while not _taken(handle):
@@ -36,8 +40,9 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
                 rule = f"be free: another hushcall (process {holder}) is at work in it; wait until it has ended"
                 raise Busy("the phone's folder", rule, str(folder))
             time.sleep(PAUSE_SECONDS)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full disk: the lock holds all the same, only its holder is not named
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(handle)

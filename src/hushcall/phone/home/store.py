@@ -15,17 +15,20 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hushcall.errors import InvalidData
+from hushcall.phone.home import trouble
+from hushcall.phone.home.trouble import COUNTER, FILE, Cause, StoreTrouble
 
-FILE = "phone.db"
 LISTS = "lists"
 SYNC_TROUBLE = "sync.trouble"
 """The setting that says why the last list was not trusted; empty where it was."""
 BUSY_SECONDS = 10.0
+ENDINGS = ("", "-wal", "-shm", "-journal")
+"""What the files of one SQLite database are called, behind its name."""
 BLANK = "number = '', dummy = 0, bucket = 0, ticket = '', public = NULL, parameters = NULL, report = NULL"
 """What a finished row of ``rounds`` loses: all that could say who called. That the round was joined stays."""
 
@@ -89,9 +92,9 @@ def default_home() -> Path:
 class Store:
     """The file. A single statement commits by itself; several commit together inside :meth:`transaction`."""
 
-    def __init__(self, database: str, folder: Path | None = None) -> None:
+    def __init__(self, database: str, folder: Path | None = None, *, new: bool = True) -> None:
         self.folder = folder
-        self._name = database
+        self._file = Path(database)
         try:
             self._connection = sqlite3.connect(
                 database, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -99,21 +102,29 @@ class Store:
         except sqlite3.Error as error:
             raise self._broken(error) from None
         try:
-            self._prepare()
+            self._prepare(new)
         except BaseException:
             self._connection.close()
             raise
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """The store in a phone's folder; both are made, readable by their owner only, where they are missing."""
+        """The store in a phone's folder; both are made, readable by their owner only, where they never were.
+
+        A store that was there and cannot be used is a :class:`~hushcall.phone.home.trouble.StoreTrouble`.
+        """
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = folder / FILE
-            file.touch(mode=0o600)
+            if not trouble.look(folder):
+                _make(folder)
         except OSError as error:
-            raise InvalidData("the phone's folder", "be writable", f"{folder}: {error.strerror}") from None
-        return cls(str(file), folder)
+            raise trouble.of_system(error, folder) from None
+        store = cls(str(folder / FILE), folder, new=False)
+        if not (folder / COUNTER).exists():  # of a release that wrote it with the first report
+            with suppress(OSError):
+                reports = store.row("SELECT count(*) FROM ledger")[0]
+                (folder / COUNTER).write_text(f"{reports}\n", encoding="ascii")
+        return store
 
     @classmethod
     def in_memory(cls) -> Store:
@@ -151,7 +162,10 @@ class Store:
 
     def row(self, query: str, *values: Any) -> Any:
         """The first row that a query finds, or None."""
-        return self._execute(query, values).fetchone()
+        try:
+            return self._execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -180,6 +194,18 @@ class Store:
             "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
         )
 
+    def copy_to(self, path: Path) -> None:
+        """All of the store as one file that only its owner can read, as of one moment, whoever writes meanwhile."""
+        try:
+            path.touch(mode=0o600, exist_ok=False)
+        except OSError as error:
+            raise InvalidData("the copy of the store", f"be writable ({error.strerror})", str(path)) from None
+        try:
+            self._connection.execute("VACUUM INTO ?", (str(path),))
+        except sqlite3.Error as error:
+            path.unlink(missing_ok=True)
+            raise InvalidData("the copy of the store", f"be written whole ({error})", str(path)) from None
+
     def forget(self) -> None:
         """Erase every number: calls, contacts, what was reported and from which files; ledger and settings stay.
 
@@ -198,7 +224,9 @@ class Store:
         self._execute("VACUUM", ())
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)", ()).fetchall()
 
-    def _prepare(self) -> None:
+    def _prepare(self, new: bool) -> None:
+        if not new:
+            self._recognise()
         if self.folder is None:
             self._execute("PRAGMA page_size = 1024", ())
         else:
@@ -206,11 +234,19 @@ class Store:
             self._execute("PRAGMA synchronous = FULL", ())
             self._execute("PRAGMA secure_delete = ON", ())  # what is dropped is overwritten, not only unlinked
         self._execute("PRAGMA trusted_schema = OFF", ())
-        version = int(self.row("PRAGMA user_version")[0])
-        if version > len(_MIGRATIONS):
-            raise InvalidData("store", f"have schema version {len(_MIGRATIONS)} or less: update hushcall", version)
-        if version < len(_MIGRATIONS):
+        if int(self.row("PRAGMA user_version")[0]) < len(_MIGRATIONS):
             self._migrate()
+
+    def _recognise(self) -> None:
+        """Whether the file is one of ours, of a version that this release knows, and whole; nothing is written."""
+        version = int(self.row("PRAGMA user_version")[0])
+        tables = {row[0] for row in self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        if not version or not {"settings", "ledger"} <= tables:
+            raise StoreTrouble(Cause.FOREIGN, str(self._file), "a database of something else")
+        if version > len(_MIGRATIONS):
+            raise StoreTrouble(Cause.NEWER, str(self._file), f"schema {version}; this release knows {len(_MIGRATIONS)}")
+        if (found := self.row("PRAGMA quick_check(1)")[0]) != "ok":
+            raise StoreTrouble(Cause.DAMAGED, str(self._file), " ".join(str(found).split()))
 
     def _migrate(self) -> None:
         with self.transaction():
@@ -228,4 +264,34 @@ class Store:
             raise self._broken(error) from None
 
     def _broken(self, error: sqlite3.Error) -> InvalidData:
-        return InvalidData("the phone's store", "be readable and writable", f"{Path(self._name).name}: {error}")
+        return trouble.of_sqlite(error, self._file)
+
+
+def _make(folder: Path) -> None:
+    """A new store, under its name only once it is whole: a file of that name that is not was one."""
+    draft = folder / f".{FILE}.{os.getpid()}"
+    try:
+        draft.unlink(missing_ok=True)
+        draft.touch(mode=0o600, exist_ok=False)
+        with closing(Store(str(draft), folder)):
+            pass  # the last one who closes it puts all of it into the one file
+        with suppress(FileExistsError):  # another process was faster: its store is as good
+            _name_it(draft, folder / FILE)
+    finally:
+        for ending in ENDINGS:
+            draft.with_name(draft.name + ending).unlink(missing_ok=True)
+
+
+def _name_it(draft: Path, file: Path) -> None:
+    """Give a file its name unless somebody has it already, on the disk when this returns."""
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        draft.replace(file)
+    handle = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

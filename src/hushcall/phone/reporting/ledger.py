@@ -21,6 +21,8 @@ from hushcall.protocol.blocklist import iso
 
 DAY = 86_400
 REPORT = "report"
+ASSUMED = "assumed"
+"""What a spend is called that may have been made by the store that a backup was put back for (:func:`assume`)."""
 CLEAR = "The area code itself is not protected. "
 
 
@@ -145,10 +147,15 @@ def recorded_between(store: Store, start: int, end: int) -> int:
 def per_caller(store: Store) -> Fraction:
     """The most that was ever said about one caller, in ε; what the owner has forgotten cannot be told apart."""
     sums: dict[str, Fraction] = {}
+    lost, free_from, horizon = Fraction(0), -math.inf, Limits.load(store).horizon * DAY
     for seq, spend in enumerate(spends(store)):
+        if spend.what == ASSUMED:  # any of them may be about any caller, but no two of one horizon
+            if spend.at >= free_from:
+                lost, free_from = lost + spend.epsilon, spend.at + horizon
+            continue
         name = spend.caller or f"forgotten {seq}"
         sums[name] = sums.get(name, Fraction(0)) + spend.epsilon
-    return max(sums.values(), default=Fraction(0))
+    return max(sums.values(), default=Fraction(0)) + lost
 
 
 def record(store: Store, seq: int, spend: Spend) -> None:
@@ -163,6 +170,39 @@ def record(store: Store, seq: int, spend: Spend) -> None:
     )
 
 
+def assume(store: Store, limits: Limits, since: int, until: int, at_least: int = 0) -> int:
+    """Charge what a ledger may have held that is lost: it was copied at ``since``, and the copy goes on at ``until``.
+
+    On each day (by UTC, as the phone counts) as many reports as the owner allowed and the copy does not know, each at
+    the owner's cap; where the caps for life end that, there, because they would have ended it then, too. ``at_least``:
+    how many are known to have been made. How many were charged.
+    """
+    charged, left, last = 0, limits.life - spent(store), max(since, until)
+    for day in range(since - since % DAY, last + 1, DAY):
+        for _ in range(limits.rounds_per_day - recorded_between(store, day, day + DAY)):
+            if (cost := min(limits.report, left)) > 0:
+                _charge(store, cost, min(day + DAY - 1, last))
+                charged, left = charged + 1, left - cost
+    for _ in range(at_least - charged):
+        _charge(store, limits.report, last)
+    return max(charged, at_least)
+
+
+def _charge(store: Store, cost: Fraction, at: int) -> None:
+    record(store, next_seq(store), Spend(0, at, cost, "unknown", ASSUMED, store.get("server")))
+
+
+def next_seq(store: Store) -> int:
+    """A place in the books behind all there are; no round will ever take it."""
+    store.run(
+        "INSERT INTO rounds (server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state)"
+        " VALUES ('', -1, 0, '', '', 0, 0, 0, 0, '')"
+    )
+    (seq,) = store.row("SELECT max(seq) FROM rounds")
+    store.run("DELETE FROM rounds WHERE seq = ?", seq)
+    return int(seq)
+
+
 def guarantee(store: Store, limits: Limits, now: int) -> str:
     """What has been promised and kept, in plain words."""
     books = spends(store)
@@ -172,7 +212,10 @@ def guarantee(store: Store, limits: Limits, now: int) -> str:
     bucketed = any(sends_area_code(spend.mechanism) for spend in books)
     other = "another number with the same area code" if bucketed else "any other number"
     life, window = float(spent(store)), float(spent(store, now - limits.days * DAY))
-    reports = "1 report" if len(books) == 1 else f"{len(books)} reports"
+    assumed = sum(spend.what == ASSUMED for spend in books)
+    reports = "1 report" if len(books) - assumed == 1 else f"{len(books) - assumed} reports"
+    if assumed:
+        reports += f", and up to {assumed} more that may have been made between a backup and its restore, all charged,"
     return (
         f"{reports} since {iso(books[0].at)[:10]}. Had one of the callers been {other}, what was sent in "
         f"any {limits.horizon} days would have been at most e^{float(largest):g} = {math.exp(largest):.3g} times more "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from hushcall.formats.ranges import Range
 from hushcall.protocol.blocklist import Entry
 from hushcall.protocol.states import HAS_FINDINGS, PUBLISHED
 from hushcall.server.db import schema
@@ -169,6 +170,7 @@ class Story:
     seen: tuple[Seen, ...]  # newest first
     appeals: tuple[AppealRow, ...]
     allowed: AllowedRow | None
+    block: Range | None  # the rented block that it lies in
 
     @property
     def open_appeal(self) -> AppealRow | None:
@@ -199,4 +201,5 @@ def story(service: Service, published: PublishedList | None, number: str) -> Sto
         was_published = any(one.state == PUBLISHED for one in seen) or not seen
         words = judge.words(number, seen[0].round if seen else None, published=was_published)
     blocks = published is not None and entry is not None and published.terms.block(entry)
-    return Story(number, entry, blocks, words, tuple(seen), tuple(log), allowed)
+    around = published.ranges.around(number) if published else None
+    return Story(number, entry, blocks, words, tuple(seen), tuple(log), allowed, around)

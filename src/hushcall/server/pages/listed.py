@@ -10,12 +10,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidNumber
+from hushcall.formats.ranges import LEAST_OF_TEN, Ranges, ranges
 from hushcall.numbers import NANP, NumberingPlan, plan_named
 from hushcall.protocol.blocklist import Entry, Terms, terms_of, unix
 from hushcall.protocol.list_index import ListIndex
@@ -49,6 +51,12 @@ class PublishedList:
     def find(self, number: str) -> Entry | None:
         """The entry of one number."""
         return self.index.find(number)
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """The rented blocks that it shows; only entries that may be part of one are parsed."""
+        near = self.index.entries(self.index.in_company(LEAST_OF_TEN))
+        return ranges(entry for entry in near if self.terms.block(entry))
 
 
 @dataclass(frozen=True)
