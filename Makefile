@@ -7,12 +7,18 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs
+.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs package lock
+
+# LOCKED=1: the very versions, by their hashes, that locks/ names; otherwise the newest that pyproject.toml allows.
+LOCKED ?=
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check
+LOCKS  := $(if $(LOCKED),locks/lab.txt locks/dev.txt)
 
 # $(call install,EXTRA): what pip has to say is shown only if it fails.
 define install
 @echo "Setting up, once: pip installs hushcall[$(1)] and what it needs into $(VENV); half a minute or so ..."
-@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(1)]' > $(VENV)/pip.log 2>&1 || \
+@{ $(if $(LOCKED),$(PIP) --require-hashes -r locks/$(1).txt && $(PIP) --no-deps --no-build-isolation -e .,$(PIP) -e '.[$(1)]'); } \
+  > $(VENV)/pip.log 2>&1 || \
   { cat $(VENV)/pip.log; echo "pip could not install hushcall[$(1)]: its last words are above."; exit 1; }
 endef
 
@@ -25,11 +31,11 @@ $(BIN)/python:
 	@echo "Setting up, once: an environment in $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.lab: $(BIN)/python pyproject.toml
+$(VENV)/.lab: $(BIN)/python pyproject.toml $(LOCKS)
 	$(call install,lab)
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml
+$(VENV)/.dev: $(BIN)/python pyproject.toml $(LOCKS)
 	$(call install,dev)
 	@touch $@ $(VENV)/.lab
 
@@ -92,6 +98,17 @@ interop: $(VENV)/.dev  ## other people's programs (Kamailio, nginx, Caddy, promt
 docs: $(VENV)/.dev  ## docs/ as a searchable site in site/, every link checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Built in site/. To read and search it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
+
+package: $(VENV)/.dev  ## a wheel and a source archive, in dist/
+	$(BIN)/python -m build
+
+# The lock names what builds hushcall, too, so that nothing that is installed goes without its hash.
+lock: $(VENV)/.dev  ## locks/ anew: the newest versions that pyproject.toml allows, with their hashes
+	@$(PIP) --quiet uv
+	@for each in lab dev; do printf 'editables\nhatchling>=1.24\n' | $(BIN)/uv pip compile pyproject.toml - --extra $$each --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
+	  --output-file locks/$$each.txt || exit 1; done
+	$(BIN)/python docs/licences.py
 
 coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term

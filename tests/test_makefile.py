@@ -17,7 +17,8 @@ PYTHON = """#!/bin/sh
 case "$*" in
   -c*) ;;
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python && cp "$0" .venv/bin/hushcall ;;
-  "-m pip install"*) echo "Collecting noise"; [ -z "$BROKEN" ] || { echo "no way to PyPI" >&2; exit 1; } ;;
+  "-m pip install"*) echo "Collecting noise"; [ -z "$LOUD" ] || echo "$*" >> asked
+    [ -z "$BROKEN" ] || { echo "no way to PyPI" >&2; exit 1; } ;;
   *) echo "RUN $*" ;;
 esac
 """
@@ -37,6 +38,16 @@ def clone(tmp_path: Path) -> Path:
     (tmp_path / "python3").write_text(PYTHON)
     (tmp_path / "python3").chmod(0o755)
     return tmp_path
+
+
+def test_locked_everything_is_installed_by_its_hash(clone: Path) -> None:
+    (clone / "locks").mkdir()
+    for name in ("lab", "dev"):
+        (clone / "locks" / f"{name}.txt").touch()
+    assert make(clone, "demo", LOCKED="1", LOUD="1").returncode == 0
+    asked = (clone / "asked").read_text().splitlines()
+    pip = "-m pip install --disable-pip-version-check"
+    assert asked == [f"{pip} --require-hashes -r locks/lab.txt", f"{pip} --no-deps --no-build-isolation -e ."]
 
 
 @pytest.mark.parametrize(
