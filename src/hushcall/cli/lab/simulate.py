@@ -13,6 +13,7 @@ from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, budget_in_words, 
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.privacy.coins import seeded
+from hushcall.wording import counted
 
 
 def simulate(
@@ -25,7 +26,10 @@ def simulate(
     ] = None,
     users: Annotated[int, typer.Option(min=1, help="Phones that take part.")] = 12_000,
     spammers: Annotated[int, typer.Option(min=0, help="Numbers that call many phones.")] = 15,
-    largest: Annotated[int, typer.Option(min=1, help="Phones that the busiest spammer calls.")] = 600,
+    largest: Annotated[
+        int | None,
+        typer.Option(min=1, help="Phones that the busiest spammer calls. Default: 600, or as many as the users allow."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same day.")] = 1,
     picture: Annotated[Path | None, typer.Option(help="Draw true against estimated counts (.png, .svg).")] = None,
     json: Json = False,
@@ -68,7 +72,7 @@ def simulate(
     if picture is not None:
         found = [(r["true"], r["estimate"], r["low"], r["high"]) for r in outcome["numbers"] if r["found"]]
         missed = [r["true"] for r in outcome["numbers"] if not r["found"]]
-        title = f"One day, {users:,} phones, {chosen.mechanism}, ε = {chosen.epsilon:g}"
+        title = f"One day, {counted(users, 'phone')}, {chosen.mechanism}, ε = {chosen.epsilon:g}"
         figures.true_against_estimated(found, missed, title, picture)
     if json:
         show.print_json({"profile": chosen.name, "mechanism": chosen.mechanism, "seed": seed, **outcome})
@@ -127,9 +131,10 @@ def _table(outcome: dict[str, Any]) -> Table:
 def _summary(outcome: dict[str, Any], profile: Any, users: int) -> str:
     total = outcome["found"] + outcome["missed"]
     return (
-        f"{profile.mechanism}, {budget_in_words(profile)}: found {outcome['found']} of {total} spammers, "
-        f"{len(outcome['wrong'])} listed wrongly, among {users:,} phones. "
-        f"Each report is {outcome['report_bytes']} bytes; {outcome['phones_that_spent']:,} phones spent ε, "
-        f"the others were in {outcome['skipped_buckets']} of {outcome['buckets']} buckets too small to be worth it.\n"
+        f"{profile.mechanism}, {budget_in_words(profile)}: found {outcome['found']} of {counted(total, 'spammer')}, "
+        f"{len(outcome['wrong'])} listed wrongly, among {counted(users, 'phone')}. "
+        f"Each report is {counted(outcome['report_bytes'], 'byte')}; "
+        f"{counted(outcome['phones_that_spent'], 'phone')} spent ε, the others were in {outcome['skipped_buckets']} of "
+        f"{counted(outcome['buckets'], 'bucket')} too small to be worth it.\n"
         f"In the clear: {profile.in_the_clear}."
     )

@@ -18,6 +18,10 @@ BUSY = (800, 202, 855, 888, 877, 866, 213, 212, 305, 312, 404, 415, 469, 504, 51
 """Area codes that spam favours; the first are the busiest."""
 
 
+LARGEST = 600
+"""Phones that the busiest spammer calls, where there are enough."""
+
+
 @dataclass(frozen=True)
 class Day:
     """What each phone would report (None: no unknown call), and how often each spammer called."""
@@ -26,24 +30,38 @@ class Day:
     spammers: dict[Number, int]
 
 
+def _volumes(spammers: int, largest: int) -> list[int]:
+    return [max(round(largest / (rank + 1) ** 0.9), 1) for rank in range(spammers)]
+
+
+def _fitting(spammers: int, room: float) -> int:
+    """The largest volume up to the usual one with which all spammers' calls fit; 1 where none does."""
+    fits = (largest for largest in range(LARGEST, 1, -1) if sum(_volumes(spammers, largest)) <= room)
+    return next(fits, 1)
+
+
 def make_day(
     users: int,
     spammers: int = 15,
-    largest: int = 600,
+    largest: int | None = None,
     idle: float = 0.2,
     seed: int = 1,
     plan: NumberingPlan = NANP,
 ) -> Day:
-    """A day for ``users`` phones: spammer i calls largest/(i+1)^0.9 of them, a share ``idle`` has no unknown caller."""
+    """A day for ``users`` phones: spammer i calls largest/(i+1)^0.9 of them, a share ``idle`` has no unknown caller.
+
+    ``largest`` is by default :data:`LARGEST`, or what leaves room for all spammers' calls.
+    """
     checks.whole("users", users, 1)
     checks.whole("spammers", spammers, 0, 10_000)
-    checks.whole("largest", largest, 1)
     if not 0 <= idle < 1:
         raise InvalidParameter("idle", "lie from 0 to below 1", idle)
-    volumes = [max(round(largest / (rank + 1) ** 0.9), 1) for rank in range(spammers)]
+    largest = _fitting(spammers, users * (1 - idle)) if largest is None else largest
+    checks.whole("largest", largest, 1)
+    volumes = _volumes(spammers, largest)
     if sum(volumes) > users * (1 - idle):
-        rule = f"leave room for the spammers' {sum(volumes)} calls among {users} users"
-        raise InvalidParameter("largest", rule, largest)
+        rule = f"leave room for the spammers' calls: {largest} for the busiest of {spammers} make {sum(volumes)} in all"
+        raise InvalidParameter("users", rule, users)
     # A generator of its own: a simulation's world needs no cryptographic randomness, and must not touch the phones'
     # coins.
     world = random.Random(seed)
