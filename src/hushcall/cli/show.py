@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from threading import Timer
 from typing import Annotated, Any
 
@@ -17,6 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 console = Console(highlight=False)
 _aside = Console(stderr=True)
+
+
+def aside(words: str) -> None:
+    """One line on stderr."""
+    _aside.print(words, soft_wrap=True, markup=False, highlight=False)
 
 
 def print_json(value: Any) -> None:
@@ -55,13 +60,36 @@ def progress(label: str) -> Iterator[Progress]:
 @contextmanager
 def said(words: str, after: float = 1.0) -> Iterator[None]:
     """Say on stderr what is going on, once it has gone on for so many seconds: most of the time it is over by then."""
-    timer = Timer(after, lambda: _aside.print(words, soft_wrap=True, markup=False))
+    timer = Timer(after, lambda: aside(words))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def busy(after: float = 5.0) -> Iterator[Callable[[str], None]]:
+    """A function to say what is being done: a spinner where somebody watches, else a line for what takes long."""
+    timers: list[Timer] = []
+    with _aside.status("") if sys.stderr.isatty() else nullcontext() as spinner:
+
+        def say(words: str) -> None:
+            for timer in timers:
+                timer.cancel()
+            if spinner is not None:
+                spinner.update(words)
+                return
+            timers.append(Timer(after, lambda: aside(words)))
+            timers[-1].daemon = True
+            timers[-1].start()
+
+        try:
+            yield say
+        finally:
+            for timer in timers:
+                timer.cancel()
 
 
 def ready_to_decode() -> None:

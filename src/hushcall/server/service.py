@@ -40,6 +40,8 @@ from hushcall.server.signing.round_signer import RoundSigner
 if TYPE_CHECKING:
     from hushcall.engines.dask_cluster import DaskEngine
 
+RESTORING = "restore.part"
+"""Where a backup is put together inside a data folder: while it is there, the folder is not a server's yet."""
 LEASE_SECONDS = 30.0
 SKEW_SECONDS = 5.0
 """A lease that ends later than this after its length was written by a clock that was ahead: it is nobody's."""
@@ -166,6 +168,9 @@ def open_service(
     fault: Callable[[str], None] = no_fault,
 ) -> Service:
     """Open the service over its data, which is made if it is not there: database, keys, first signed metadata."""
+    if (settings.data / RESTORING).exists():
+        rule = "be whole: a restore into it did not end. Run it again, with --overwrite"
+        raise InvalidParameter("data", rule, str(settings.data))
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # tokens are hashed, yet: nobody else's business
     store = open_store(settings.url, fault)
     ensure_repository(store, settings, int(clock()))

@@ -6,6 +6,7 @@ A variable is stronger than the file, and what the command line says is stronger
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -249,9 +250,7 @@ class Settings(BaseSettings):
     @property
     def url(self) -> str:
         """Where the database is, as SQLAlchemy writes it."""
-        if self.database.startswith(("postgres://", "postgresql://")):
-            return "postgresql+psycopg://" + self.database.split("://", 1)[1]
-        return self.database or f"sqlite:///{self.data / DATABASE}"
+        return address(self.database) or f"sqlite:///{self.data / DATABASE}"
 
     @property
     def keys(self) -> Path:
@@ -259,13 +258,21 @@ class Settings(BaseSettings):
         return self.data / "keys"
 
 
-def load_settings(file: Path | None = None, **changes: Any) -> Settings:
-    """The settings in force; a file that cannot be read or a wrong value is an error that names it.
+def address(database: str) -> str:
+    """A database's URL as SQLAlchemy writes it, from any of the ways that people do."""
+    if database.startswith(("postgres://", "postgresql://")):
+        return "postgresql+psycopg://" + database.split("://", 1)[1]
+    return database
 
-    Without ``file``, ``hushcall.toml`` of the working folder is read if it is there.
+
+def load_settings(file: Path | None = None, *, alone: bool = False, **changes: Any) -> Settings:
+    """What is set here; a file that cannot be read or a wrong value is an error that names it.
+
+    Without ``file``, ``hushcall.toml`` of the working folder is read if it is there; ``alone``: no file at all. What a
+    service runs with is in its data folder (``in_force``).
     """
     values: dict[str, Any] = {}
-    if file is None and Path("hushcall.toml").is_file():
+    if not alone and file is None and Path("hushcall.toml").is_file():
         file = Path("hushcall.toml")
     if file is not None:
         try:
@@ -298,6 +305,24 @@ def example() -> str:
         else:
             lines.append(_line(name, default, info.description or ""))
     return "\n".join([*lines, *sections]) + "\n"
+
+
+def as_toml(settings: Settings) -> str:
+    """A TOML file of what is not as it is by default: what a service was started with, for ``serve --config``."""
+    lines, sections = [], []
+    for name, value in settings:
+        if isinstance(value, BaseModel):
+            plain = type(value)()
+            changed = [(inner, one) for inner, one in value if one != getattr(plain, inner)]
+            sections += ["", f"[{name}]", *(f"{inner} = {_written(one)}" for inner, one in changed)] if changed else []
+        elif value != type(settings).model_fields[name].default:
+            lines.append(f"{name} = {_written(value)}")
+    return "\n".join([*lines, *sections]) + "\n"
+
+
+def _written(value: Any) -> str:
+    plain = str(value) if isinstance(value, Path) else value
+    return json.dumps(plain, ensure_ascii=False)  # strings, numbers, booleans and lists are the same in both
 
 
 def _line(name: str, value: Any, about: str) -> str:

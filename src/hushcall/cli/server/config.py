@@ -24,15 +24,24 @@ def show_settings(
 ) -> None:
     """Print every setting with the value that is in force; a password in the database URL is hidden.
 
+    In force is what 'hushcall serve' was started with, which it keeps in the data folder; in a folder that it never
+    served, what it would start with.
+
     [bold]Example[/bold]
 
       HUSHCALL_ROUND__PERIOD=3600 hushcall config show
     """
-    settings = chosen_settings(config, data, database)
+    chosen_settings(config, data, database)  # for its error where the server's packages are missing
+    from hushcall.server import in_force
+
+    given = {key: value for key, value in (("data", data), ("database", database)) if value is not None}
+    settings, different = in_force.of_folder(config, **given)
     values = jsonlib.loads(settings.model_dump_json())
     from hushcall.server.db.store import parse_url
 
     values["database"] = parse_url(settings.url).render_as_string(hide_password=True)
+    for one in different:
+        show.aside(f"hushcall: {one}: it counts when 'hushcall serve' starts again")
     if json:
         show.print_json(values)
         return
@@ -49,16 +58,22 @@ def show_settings(
 def check_settings(config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None) -> None:
     """Say whether the settings are right, and whether the database, the keys and the allowlist can be read.
 
+    Checks what 'hushcall serve' would start with, and names what differs from what it was last started with.
+
     [bold]Example[/bold]
 
       hushcall config check --config /etc/hushcall.toml
     """
     settings = chosen_settings(config, data, database)
+    from hushcall.server import in_force
     from hushcall.server.db.store import open_store
     from hushcall.server.publishing import exclusions
     from hushcall.server.signing import keys
 
     show.console.print("settings: ok")
+    given = {key: value for key, value in (("data", data), ("database", database)) if value is not None}
+    for one in in_force.of_folder(config, **given)[1]:
+        show.console.print(f"at the next start: {one}", markup=False, soft_wrap=True)
     if settings.database or (settings.data / DATABASE_FILE).is_file():
         open_store(settings.url).close()
         show.console.print("database: ok, schema up to date")

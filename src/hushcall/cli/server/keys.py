@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, must_exist
+from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, settings_of
 from hushcall.cli.show import Json
 from hushcall.protocol.blocklist import iso
 
@@ -33,9 +33,7 @@ def _published(
     config: Path | None, data: Path | None, database: str | None, *, make: bool = False
 ) -> tuple[Store, Path]:
     """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
-    settings = chosen_settings(config, data, database)
-    if not make:
-        must_exist(settings)
+    settings = chosen_settings(config, data, database) if make else settings_of(config, data, database)
     from hushcall.server.db.store import open_store
 
     return open_store(settings.url), settings.keys

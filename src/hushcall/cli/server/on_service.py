@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushcall.cli import show
 from hushcall.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
@@ -42,11 +43,25 @@ def chosen_settings(config: Path | None, data: Path | None, database: str | None
     return load_settings(config, **given)
 
 
+def settings_of(config: Path | None, data: Path | None, database: str | None = None) -> Settings:
+    """The settings of a service that exists: those it was started with, which its data folder holds."""
+    given = {key: value for key, value in (("data", data), ("database", database)) if value is not None}
+    chosen_settings(config, data, database)  # for its error where the server's packages are missing
+    from hushcall.server import in_force
+
+    settings, different = in_force.of_folder(config, **given)
+    in_force.refuse(different, settings.data)
+    for one in different:
+        show.aside(f"hushcall: {one}: the service's counts until 'hushcall serve' starts again")
+    must_exist(settings)
+    return settings
+
+
 def must_exist(settings: Settings) -> None:
     """Refuse to make a second server by a slip in a path: only 'serve' and 'keys init' begin one."""
     file = settings.data / DATABASE_FILE
     if not settings.database and not file.is_file():
-        rule = "be the data folder of a server ('hushcall serve' makes one); see --data and --config"
+        rule = "hold a server's database ('hushcall serve' makes one): see --data, and --database for PostgreSQL"
         raise InvalidParameter("data", rule, str(settings.data))
 
 
@@ -65,8 +80,7 @@ def on_service(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(config: Path | None = None, data: Path | None = None, database: str | None = None, **options: Any) -> None:
-        settings = chosen_settings(config, data, database)
-        must_exist(settings)
+        settings = settings_of(config, data, database)
         from hushcall.server.service import open_service
 
         service = open_service(settings)

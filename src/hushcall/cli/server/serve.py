@@ -22,7 +22,8 @@ def serve(
 ) -> None:
     """Run the service: take reports, decode rounds, publish a signed list. Ctrl-C ends it cleanly.
 
-    The first start makes the data folder, the database, the signing keys and an operator's token (shown once).
+    The first start makes the data folder, the database, the signing keys and an operator's token (shown once). What it
+    runs with is kept in the folder (settings.json, without passwords): other commands need only --data.
 
     [bold]Examples[/bold]
 
@@ -43,10 +44,12 @@ def serve(
         server={key: value for key, value in listening.items() if value is not None},
         round={key: value for key, value in rounds.items() if value is not None},
     )
-    from hushcall.server import serve
+    from hushcall.server import in_force, serve
 
+    in_force.same_database(settings)
     listener = serve.bound(settings.server.host, settings.server.port)
     token = serve.first_admin(settings)
+    in_force.record(settings)
     chosen, say = settings.profile, show.console.print
     address = f"http://{settings.server.host}:{serve.port_of(listener)}"
     say(f"[bold]hushcall[/bold] serves {address}   dashboard {address}/   API {address}/docs   Ctrl-C to stop")

@@ -112,9 +112,7 @@ def our_errors() -> Iterator[None]:
         causes = "its operator is late, somebody holds news back, or this phone's clock is wrong"
         raise UntrustedList(f"{error}: {causes}"[:300]) from error
     except BadVersionNumberError as error:
-        causes = (
-            "the server was set back to an older state (a restored backup heals by itself), or somebody replays one"
-        )
+        causes = "the server was set back to an older state (not by 'hushcall restore'), or somebody replays one"
         raise UntrustedList(f"it is older than the one that this phone has seen: {causes}") from error
     except RepositoryError as error:
         raise UntrustedList(f"{error}"[:200] or type(error).__name__) from error

@@ -9,7 +9,7 @@ that the same numbers are appealed and allowed as when it was drawn up. Who appe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,6 +73,25 @@ class Publisher:
             changed = signer.refresh(PublishedFiles(connection), self.ring(), _moment(now))
             put_files(connection, changed)
         return bool(changed)
+
+    def leap(self, now: int, beyond: int) -> None:
+        """After a restore: what is in force once more, with versions so much beyond those of the backup.
+
+        Those who subscribe to changes are told all of them again: what they know may be of a version that was lost.
+        """
+        with self.store.write("leap") as connection:
+            self.store.lock_publishing(connection)
+            before, targets = newest_list(connection), None
+            if before is not None:
+                table = schema.versions.c
+                newest = connection.execute(sa.select(table.round).order_by(table.version.desc()).limit(1)).scalar_one()
+                made = replace(before, version=before.version + 1 + beyond, round=newest)
+                data = made.to_bytes()
+                targets = {signer.LIST: data, **self._exports(made), charter.ROUNDS_TARGET: _rounds(connection, newest)}
+                self._record(connection, _Draft(before, made, data, targets, frozenset(), frozenset()))
+                connection.execute(sa.update(schema.changes).values(version=made.version))
+            changed = signer.leap(PublishedFiles(connection), self.ring(), targets, _moment(now), beyond)
+            put_files(connection, changed)
 
     def _in_force(self, round_id: int | None, now: int) -> bool:
         for _ in range(ATTEMPTS):
