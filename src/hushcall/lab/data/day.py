@@ -1,7 +1,8 @@
-"""One invented day: how many phones and spammers comes in, who called whom leaves.
+"""One day: how many phones and spammers, or a table of calls and a date, comes in; who called whom leaves.
 
-Area codes are busy in different degrees (toll-free and big-city ones lead), spammers' volumes follow a power law, most
-other callers reach one phone, and some phones get no unknown call at all. Everything follows from the seed.
+On an invented day area codes are busy in different degrees (toll-free and big-city ones lead), spammers' volumes follow
+a power law, most other callers reach one phone, and some phones get no unknown call at all. Everything follows from the
+seed.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP, Number, NumberingPlan
+
+if TYPE_CHECKING:
+    from hushcall.lab.data.datasets import Calls
 
 BUSY = (800, 202, 855, 888, 877, 866, 213, 212, 305, 312, 404, 415, 469, 504, 512, 602, 617, 646, 702, 713)
 """Area codes that spam favours; the first are the busiest."""
@@ -28,6 +33,22 @@ class Day:
 
     calls: tuple[Number | None, ...]
     spammers: dict[Number, int]
+
+
+def day_of(calls: Calls, day: int, users: int | None = None, seed: int = 1) -> Day:
+    """One day of a table of calls: a phone for each call, and ``users`` phones in all, the others without a call.
+
+    ``spammers`` are all its numbers: which of them are many phones' is for whoever looks at it to say.
+    """
+    rows = zip(*calls.on(day), strict=True)
+    heard: list[Number | None] = [NANP.number(int(area), int(suffix)) for area, suffix in rows]
+    total = max(len(heard), 1) if users is None else users
+    if total < len(heard):
+        raise InvalidParameter("users", f"be at least the {len(heard)} phones that were called on that day", users)
+    senders = Counter(number for number in heard if number is not None)
+    heard += [None] * (total - len(heard))
+    random.Random(seed).shuffle(heard)
+    return Day(tuple(heard), dict(senders))
 
 
 def _volumes(spammers: int, largest: int) -> list[int]:
