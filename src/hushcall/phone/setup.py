@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
+from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, WrongServer
 from hushcall.numbers import NANP, NumberingPlan, plan_named
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
@@ -122,6 +122,8 @@ def _plan_at(url: str) -> str:
     """The plan of a server that the operator enrolled us with; before its first round it is the usual one."""
     try:
         return HttpTransport(url).current_round().plan
+    except WrongServer:  # nobody leaves a server for a web page
+        raise
     except (Refused, Unreachable):
         return ""
 
