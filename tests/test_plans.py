@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
 from hushcall.numbers import NANP, PLANS, SHIPPED, NumberingPlan, plan_named
 from hushcall.numbers.generate import plan_document
-from hushcall.numbers.plan_files import read_plan, to_bytes
+from hushcall.numbers.plan_files import NAME_DIGITS, SHIPPED_DIGITS, digest_of, read_plan, to_bytes
+from hushcall.numbers.plans import take_plan, taken_file
 from hushcall.numbers.suffixes import digits_of, first_of_length, numeral
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.items import DIGITS, PLACED, SUFFIX
@@ -142,7 +143,7 @@ def test_dummies_take_sixteen_bytes_and_stay_in_their_area(region: str) -> None:
 
 
 def test_a_plan_is_drawn_anew_as_it_lies_here_and_knows_when_it_was_changed() -> None:
-    document = plan_document("FR")
+    document = plan_document("FR", SHIPPED_DIGITS)
     assert document["name"] == SHIPPED["FR"]
     assert read_plan(to_bytes(document)) == plan_named("FR") == plan_named(SHIPPED["FR"])
     changed = to_bytes({**document, "areas": {**document["areas"], "00": "7"}})
@@ -167,3 +168,45 @@ def test_widths() -> None:
     assert widths["FR"] == (24, 31)
     assert widths["DE"] == (27, 37)
     assert all(bits <= 27 for bits, _ in widths.values())
+
+
+def polish(**changes: object) -> bytes:
+    """Poland's plan with changes, under the name that its digest gives it."""
+    document = {**plan_document("PL"), **changes}
+    return to_bytes({**document, "name": f"pl-{digest_of(document)[:NAME_DIGITS]}"})
+
+
+def test_a_plan_that_is_not_shipped_is_taken_from_its_file_and_known_by_its_name() -> None:
+    data = polish()
+    plan = take_plan(data)
+    assert (plan.country_code, str(plan.parse("22 123 45 67"))) == (48, "+48221234567")
+    assert plan_named(plan.name) is take_plan(data) is plan
+    assert taken_file(plan.name) == data
+    assert taken_file(NANP.name) is taken_file("pl-0") is None
+
+
+def test_a_short_digest_would_do_for_two_plans_and_is_refused() -> None:
+    with pytest.raises(InvalidData, match="name with 32 digits"):
+        take_plan(to_bytes(plan_document("PL", SHIPPED_DIGITS)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"area_digits": 8, "areas": {"22123456": "1"}},  # would be announced in the clear
+        {"areas": {"221": "9"}},
+        {"areas": {}},
+        {"areas": {"22": "7"}},
+        {"areas": {"2²1": "7"}},
+        {"areas": {"221": "7", "220": "7"}},
+        {"country_code": 0},
+        {"country_code": True},
+        {"region": "POL"},
+        {"suffix_digits": 9},
+        {"whole_from": -1},
+        {"national_prefix": "0000"},
+    ],
+)
+def test_a_plan_may_say_only_so_much_whatever_its_digest(changes: dict[str, object]) -> None:
+    with pytest.raises(InvalidData, match="plan must be a"):
+        take_plan(polish(**changes))

@@ -16,7 +16,7 @@ from typing import Any
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers.plan_files import FORMAT, digest_of
+from hushcall.numbers.plan_files import FORMAT, NAME_DIGITS, digest_of
 
 TYPES = (
     *("fixed_line", "mobile", "toll_free", "premium_rate", "shared_cost", "voip", "personal_number"),
@@ -27,8 +27,11 @@ FIXED_SUFFIX, MOST_SUFFIX, AREA_DIGITS = 7, 8, 3
 States = frozenset[int]
 
 
-def plan_document(region: str) -> dict[str, Any]:
-    """A region's plan as plain data; :func:`hushcall.numbers.plan_files.read_plan` makes a plan of it."""
+def plan_document(region: str, digits: int = NAME_DIGITS) -> dict[str, Any]:
+    """A region's plan as plain data, its name with so many ``digits`` of its digest.
+
+    :func:`hushcall.numbers.plan_files.read_plan` makes a plan of it.
+    """
     metadata: Any = PhoneMetadata.metadata_for_region(region.upper())
     if metadata is None:
         raise InvalidParameter("region", "be one that phonenumberslite knows, like DE", region)
@@ -47,7 +50,7 @@ def plan_document(region: str) -> dict[str, Any]:
         "suffix_digits": FIXED_SUFFIX if fixed else 0,
         "areas": areas,
     }
-    return {"name": f"{region.lower()}-{digest_of(document)}", **document}
+    return {"name": f"{region.lower()}-{digest_of(document)[:digits]}", **document}
 
 
 def _whole_from(prefix: str | None, usual: set[int]) -> int:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, WrongServer
-from hushcall.numbers import NANP, NumberingPlan, plan_named
+from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
+from hushcall.numbers.plans import take_plan
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
 from hushcall.phone.home.lock import PATIENCE, locked
 from hushcall.phone.home.store import Store
@@ -86,8 +87,8 @@ def set_up(
         new = before != url or not store.get("token") or bool(given)
         if new:
             enrolled = Enrolment(0, given, _plan_at(url)) if given else HttpTransport(url).enrol(invite)
-            plan_named(enrolled.plan or NANP.name)  # one that this release does not know is refused before it is kept
-            move_to(store, url, enrolled.token, enrolled.device, pinned, digest, plan=enrolled.plan)
+            learnt = _learnt(url, enrolled.plan)  # one that cannot be had is refused before anything is kept
+            move_to(store, url, enrolled.token, enrolled.device, pinned, digest, plan=enrolled.plan, plan_file=learnt)
         else:
             pin(store, pinned, digest)
         drop_stale_list(store)  # where a change of servers was cut short
@@ -108,7 +109,20 @@ def opened(folder: Path) -> Store:
 
 def plan_of(store: Store) -> NumberingPlan:
     """The numbering plan that the phone learnt from its server when it enrolled. It refuses rounds of any other."""
+    if kept := store.get("plan_file"):
+        take_plan(kept.encode())
     return plan_named(store.get("plan") or NANP.name)
+
+
+def _learnt(url: str, name: str) -> str:
+    """The file of a plan that is not shipped, as the server has it; its name is the digest of what it must say."""
+    if not name or name in PLANS:
+        return ""
+    data = HttpTransport(url).plan_file(name)
+    found = take_plan(data)
+    if found.name != name:
+        raise InvalidData("plan", f"be the one that the server named ({name})", found.name)
+    return data.decode()
 
 
 def transport_of(store: Store) -> HttpTransport:

@@ -21,9 +21,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from hushcall.errors import InvalidParameter
+from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.mechanisms import names
 from hushcall.numbers import NANP, SHIPPED, NumberingPlan, plan_named
+from hushcall.numbers.plans import take_plan
 from hushcall.profiles import OPEN_TOLERANCE, PROFILES, TOLERANCE, Profile
 
 DATABASE = "hushcall.db"
@@ -61,7 +62,10 @@ WIDEST = {names.WHOLE_NUMBER: 24, names.SH_BASIC: 26, names.SH_EXTENDED: 26, nam
 def _check_width(mechanism: str, plan: NumberingPlan) -> None:
     most = WIDEST.get(mechanism, plan.suffix_bits)
     if plan.suffix_bits > most:
-        raise ValueError(f"plan {plan.name} has suffixes of {plan.suffix_bits} bits, and {mechanism} holds {most}")
+        raise ValueError(
+            f"plan must have suffixes of at most {most} bits for {mechanism}, and {plan.name} has {plan.suffix_bits}: "
+            "choose a profile with subspace, which takes them all"
+        )
 
 
 class RoundSettings(_Section):
@@ -71,7 +75,7 @@ class RoundSettings(_Section):
     epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
     tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
     level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
-    plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}")
+    plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}, or a plan-of file")
     windows: Annotated[list[int] | None, _Unset] = Field(
         default=None,
         description="rounds over which evidence is gathered, instead of the profile's [1, 2, 4, 7]; [1]: daily",
@@ -107,11 +111,13 @@ class RoundSettings(_Section):
         return self
 
     def chosen_plan(self) -> NumberingPlan:
-        """Whose numbers the next round is about."""
+        """Whose numbers the next round is about. A file that ``hushcall plan-of`` wrote is read here."""
         try:
-            return plan_named(self.plan)
-        except InvalidParameter as error:
+            return take_plan(Path(self.plan).read_bytes()) if self.plan.endswith(".json") else plan_named(self.plan)
+        except (InvalidParameter, InvalidData) as error:
             raise ValueError(str(error)) from None
+        except OSError as error:
+            raise ValueError(f"plan must be a file that can be read ({error.strerror}), got {self.plan!r}") from None
 
     def chosen_profile(self) -> Profile:
         """The profile as it is set here; who may enrol has a say too (:attr:`Settings.profile`)."""

@@ -11,6 +11,8 @@ import typer
 from hushcall.cli import show
 from hushcall.whole_file import write_whole
 
+USUAL_BITS = 24
+
 
 def plan_of(
     region: Annotated[str, typer.Argument(help="Two letters, like PL.")],
@@ -18,12 +20,14 @@ def plan_of(
 ) -> None:
     """Draw a region's numbering plan from phonenumberslite's metadata.
 
-    The plan's name holds a digest of what it says. For `read_plan` of `hushcall.numbers.plan_files`; a server takes the
-    plans that are shipped (its setting `plan`).
+    The plan's name holds a digest of what it says. A server takes the file as its setting `plan`; phones learn the plan
+    when they enrol, compare the digest, and keep to it.
 
     [bold]Examples[/bold]
 
       hushcall plan-of PL --out pl.json
+
+      HUSHCALL_ROUND__PLAN=pl.json hushcall serve
     """
     from hushcall.numbers.generate import plan_document
     from hushcall.numbers.plan_files import read_plan, to_bytes
@@ -41,3 +45,10 @@ def plan_of(
         markup=False,
         soft_wrap=True,
     )
+    if plan.suffix_bits > USUAL_BITS:
+        times, megabytes = 1 << (plan.suffix_bits - USUAL_BITS), 4 << (plan.suffix_bits - 20)
+        show.console.print(
+            f"A bucket costs the decoder {times} times the work of North America's, and {megabytes} MB; "
+            "only the mechanism subspace takes it.",
+            soft_wrap=True,
+        )

@@ -12,7 +12,15 @@ STALE = "stale_list"
 
 
 def move_to(
-    store: Store, url: str, token: str, device: int, root: str, root_sha256: str = "", *, plan: str = ""
+    store: Store,
+    url: str,
+    token: str,
+    device: int,
+    root: str,
+    root_sha256: str = "",
+    *,
+    plan: str = "",
+    plan_file: str = "",
 ) -> None:
     """Change to a server, all of it or nothing: at no moment is one server believed by what was pinned for another.
 
@@ -25,6 +33,7 @@ def move_to(
         store.put("token", token)
         store.put("device", str(device))
         store.put("plan", plan)
+        store.put("plan_file", plan_file)
         if before not in ("", url):
             store.put("root", "")
             store.put("root_sha256", "")

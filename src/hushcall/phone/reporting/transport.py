@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from hushcall.anonymity import tokens
 from hushcall.errors import InvalidParameter, Refused, Unreachable, WrongServer
@@ -111,6 +111,10 @@ class HttpTransport:
         if type(device) is not int or not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InvalidParameter("enrolment", "hold a device number and a token", sorted(answer))
         return Enrolment(device, token, str(answer.get("plan", ""))[:LONGEST_PLAN_NAME])
+
+    def plan_file(self, name: str) -> bytes:
+        """The numbering plan of that name, as a file; whoever reads it compares its digest."""
+        return self._ask("GET", f"/v1/plans/{quote(name, safe='')}").data
 
     def _enrolled(self, asked: dict[str, str]) -> dict[str, Any]:
         return self._json(self._ask("POST", "/v1/devices", json.dumps(asked).encode(), "application/json"))

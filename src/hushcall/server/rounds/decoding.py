@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.mechanisms import parameters
-from hushcall.numbers import NumberingPlan, plan_named
+from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.protocol.states import TAKES_RESULTS
 from hushcall.server.db import schema
@@ -48,13 +48,8 @@ class Opened:
     users: int
     buckets: int  # how many are decided together
     profile: Profile
-    plan_name: str
+    plan: NumberingPlan  # whose numbers: whole, since a decoder's process knows the shipped ones only
     mechanism: dict[str, Any]
-
-    @property
-    def plan(self) -> NumberingPlan:
-        """Whose numbers the round is about."""
-        return plan_named(self.plan_name)
 
     @property
     def learner(self) -> Learner[Any]:
@@ -69,9 +64,7 @@ def opened_buckets(store: Store, round_id: int) -> list[Opened]:
     with store.read() as connection:
         row, rows = existing_round(connection, round_id), buckets_of(connection, round_id)
     return [
-        Opened(round_id, one.bucket, one.users, len(rows), row.profile, row.plan_name, one.plain)
-        for one in rows
-        if one.runs
+        Opened(round_id, one.bucket, one.users, len(rows), row.profile, row.plan, one.plain) for one in rows if one.runs
     ]
 
 

@@ -84,7 +84,7 @@ class Rounds:
                 "state": ANNOUNCING,
                 "reason": "",
                 "profile": json.dumps(profile.to_plain(), sort_keys=True),
-                "plan": settings.plan,
+                "plan": settings.chosen_plan().name,
                 "window": self.settings.list.window,
                 "seed": self.coins(SEED_BYTES),
                 "secret": self.coins(SEED_BYTES),

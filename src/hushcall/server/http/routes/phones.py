@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from hushcall.anonymity import tokens
 from hushcall.mechanisms import names
 from hushcall.numbers import NANP
+from hushcall.numbers.plans import taken_file
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import unix
 from hushcall.protocol.round_document import RoundInfo, bucket_terms
@@ -27,6 +28,7 @@ from hushcall.server.settings import RoundSettings
 
 router = APIRouter(prefix="/v1", tags=["phones"])
 _ANNOUNCED: dict[str, Any] = {"example": {"round": 12, "bucket": 202, "ticket": "00112233445566778899aabbccddeeff"}}
+_PLAN = {"format": "hushcall-plan/1", "region": "CZ", "country_code": 420, "areas": {"20": "7"}}
 
 _EXAMPLE = RoundInfo(
     round=12,
@@ -143,6 +145,20 @@ def enrol(request: Request, asked: Enrolment | None = None) -> Any:
         public = service.enrolments.is_public(_forwarded(request))
         device, token = service.enrolments.enrol(given.invite, given.work, service.now, public=public)
     return {"device": device, "token": token, "plan": service.plan.name}
+
+
+@router.get(
+    "/plans/{name}",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {"example": _PLAN}}}, **refusals("not-found")},
+    summary="The server's numbering plan, where it is not a shipped one",
+)
+def plan_file(request: Request, name: Annotated[str, Path(max_length=64)]) -> Response:
+    """The file that ``hushcall plan-of`` wrote. A phone learns it when it enrols; its name is the digest of it."""
+    data = taken_file(name) if name == service_of(request).plan.name else None
+    if data is None:
+        raise Problem("not-found", "This is no plan of this server, or every phone has it.")
+    return Response(data, media_type="application/json", headers={"cache-control": "public, max-age=86400"})
 
 
 @router.get("/devices/challenge", response_model=Challenge, summary="What enrolment asks for")
