@@ -43,6 +43,7 @@ Run = Callable[..., Said]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run ``hushcall phone …`` in a home of its own."""
     monkeypatch.setenv("HUSHCALL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TZ", "UTC")  # logs in local time are read in the machine's zone
 
     def words(*given: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["hushcall", "phone", *map(str, given)])

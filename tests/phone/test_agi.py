@@ -19,7 +19,8 @@ from tests.phone.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 from hushcall.errors import InvalidData, InvalidList
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
-from hushcall.phone.home.store import FILE, LISTS, Store
+from hushcall.phone.home.store import LISTS, Store
+from hushcall.phone.home.trouble import FILE
 from hushcall.phone.screening.agi import AgiServer
 from hushcall.phone.screening.lookup import LIST_FILE, STATE_FILE
 from hushcall.phone.screening.screen import Screen, save_policy

@@ -96,7 +96,7 @@ def test_the_commands_of_a_phone_run_on_the_base_install(tmp_path: Path) -> None
         ["export", "--to", "fritzbox", "--list", str(home / "lists" / "list.jsonl")],
         ["audit", "--help"],
         ["serve", "--help"],
-        ["phone", "forget", *at],
+        ["phone", "forget", "--yes", *at],
         ["phone", "forget", "--all", "--yes", *at],
     ]
     assert "numpy" in foreign()

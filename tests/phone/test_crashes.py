@@ -18,7 +18,8 @@ from tests.phone.fake_server import DAY, START, FakeServer, FakeService, over_ht
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
-from hushcall.phone.home.store import FILE, Store
+from hushcall.phone.home.store import Store
+from hushcall.phone.home.trouble import FILE
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits

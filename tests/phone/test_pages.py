@@ -58,7 +58,7 @@ def test_the_check_sees_a_command_and_an_option_that_do_not_exist() -> None:
         with pytest.raises(AssertionError):
             check_words(words)
     assert ingest.__doc__ is not None
-    assert len(list(commands(ingest.__doc__))) == 3
+    assert len(list(commands(ingest.__doc__))) == 4
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)

@@ -44,8 +44,8 @@ PHONES = 150
 SPAMMERS = (
     Campaign("loud", NANP.parse("+12025550143"), 0.5),
     Campaign(
-        "slow", NANP.parse("+12025550199"), 0.15
-    ),  # a dozen reports a day: of no use to a day, enough for a window
+        "slow", NANP.parse("+12025550199"), 0.22
+    ),  # two dozen calls a day: of no use to a day, enough for a window
 )
 REGION = (202, 303, 404)
 MOST_DEATHS = 1000

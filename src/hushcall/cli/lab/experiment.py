@@ -60,9 +60,10 @@ def experiment(
     study.prepare(out)
     options = study.Options(data, repetitions, seed, quick, workers, cap, out / "cache")
     documents, figures = [], {}
-    show.ready_to_decode()
-    with show.progress("reading the data") as bar:
+    with show.progress("reading the data"):
         calls = study.data_of(options)
+    show.ready_to_decode()
+    with show.progress(wanted[0]) as bar:
         for place, one in enumerate(wanted):
             document = study.run(one, calls, options, partial(_step, bar, f"{place + 1} of {len(wanted)}"))
             documents.append(document)

@@ -13,10 +13,11 @@ import typer
 
 from hushcall.cli import show
 from hushcall.cli.phone.home import Home, opened
-from hushcall.cli.show import Json
+from hushcall.cli.show import Json, counted
 from hushcall.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
+    from hushcall.formats.calls.reader import Reader
     from hushcall.phone.home.store import Store
 
 _LEFT_OUT = {
@@ -27,7 +28,16 @@ _LEFT_OUT = {
 }
 Format = Annotated[str | None, typer.Option("--format", help="The log's format. Default: recognised by its content.")]
 Zone = Annotated[
-    str | None, typer.Option(help="Time zone of logs in local time, like Europe/Berlin; remembered. Default: UTC.")
+    str | None,
+    typer.Option(help="Time zone of logs in local time, like Europe/Berlin; remembered. Default: this machine's."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="date=…,number=…,direction=…",
+        help="Of a CSV table: which column is what, by their titles (also time=, name=); or 'guess', to take the guess"
+        " that is shown without it. Remembered for tables with the same header.",
+    ),
 ]
 
 
@@ -38,6 +48,7 @@ def ingest(
         list[Path] | None, typer.Option(help="Contacts (.vcf, Termux JSON, one number a line), never reported.")
     ] = None,
     zone: Zone = None,
+    columns: Columns = None,
     again: Annotated[bool, typer.Option("--again", help="Read logs from their start, not only what is new.")] = False,
     home: Home = None,
     json: Json = False,
@@ -51,6 +62,8 @@ def ingest(
       hushcall phone ingest calls.xml --contacts contacts.vcf
 
       hushcall phone ingest /var/log/asterisk/cdr-csv/Master.csv --zone America/New_York
+
+      hushcall phone ingest bill.csv --columns "date=Call Date,number=Other party,direction=Type"
     """
     if not files and not contacts:
         raise InvalidParameter("ingest", "be given call logs, --contacts, or both", "neither")
@@ -59,7 +72,7 @@ def ingest(
     with opened(home) as store, show.progress("reading") as bar:
         where, rows = zone_of_logs(store, zone), []
         for done, name in enumerate(files or (), 1):
-            rows.append(_take(store, name, format, where, again=again))
+            rows.append(_take(store, name, format, where, columns, again=again, ask=not json))
             show.step(bar, "reading", done, len(files or ()))
         added = [_contacts(store, path) for path in contacts or ()]
     if json:
@@ -68,9 +81,11 @@ def ingest(
     for row in rows:
         show.console.print(_words(row), markup=False, soft_wrap=True)
     for row in added:
-        spoilt = f" {row['malformed']} entries could not be read." if row["malformed"] else ""
+        spoilt = f" {counted(row['malformed'], 'entry')} could not be read." if row["malformed"] else ""
         show.console.print(
-            f"{row['file']}: {_count(row['numbers'], 'contact')}, never reported.{spoilt}", markup=False, soft_wrap=True
+            f"{row['file']}: {counted(row['numbers'], 'contact')}, never reported.{spoilt}",
+            markup=False,
+            soft_wrap=True,
         )
 
 
@@ -78,6 +93,7 @@ def watch(
     file: Annotated[Path, typer.Argument(help="A call log that grows, like Asterisk's Master.csv.")],
     format: Format = None,  # noqa: A002
     zone: Zone = None,
+    columns: Columns = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
     home: Home = None,
@@ -100,7 +116,7 @@ def watch(
         while True:
             now = stamp(file)
             if once or (now is not None and now != last):
-                row = _look(store, file, format, where, patient=looks > 0)
+                row = _look(store, file, format, where, columns, patient=looks > 0)
                 if row and (once or row["calls"] or row["malformed"]):
                     print(text.dumps(row) if json else _words(row), flush=True)
                 last, looks = now, looks + 1
@@ -115,10 +131,12 @@ def watch(
                 return
 
 
-def _look(store: Store, file: Path, form: str | None, zone: tzinfo, *, patient: bool) -> dict[str, Any] | None:
+def _look(
+    store: Store, file: Path, form: str | None, zone: tzinfo, columns: str | None, *, patient: bool
+) -> dict[str, Any] | None:
     """One look at a followed log. Later looks are patient: a file may vanish between two looks, or be half written."""
     try:
-        return _take(store, str(file), form, zone)
+        return _take(store, str(file), form, zone, columns)
     except InvalidData as error:
         if not patient:
             raise
@@ -130,17 +148,53 @@ def _say(words: str) -> None:
     print(f"hushcall: {words}", file=sys.stderr, flush=True)
 
 
-def _take(store: Store, name: str, form: str | None, zone: tzinfo, *, again: bool = False) -> dict[str, Any]:
+def _take(
+    store: Store,
+    name: str,
+    form: str | None,
+    zone: tzinfo,
+    columns: str | None = None,
+    *,
+    again: bool = False,
+    ask: bool = False,
+) -> dict[str, Any]:
     from hushcall.phone.calls.ingest import take_bytes, take_log
     from hushcall.phone.setup import plan_of
 
-    now = int(time.time())
-    if name == "-":
-        taken = take_bytes(store, sys.stdin.buffer.read(), plan_of(store), now, form, zone)
+    now, data = int(time.time()), sys.stdin.buffer.read() if name == "-" else None
+    how = _table(store, name, data, form, zone, columns, ask=ask) or form
+    if data is not None:
+        taken = take_bytes(store, data, plan_of(store), now, how, zone)
     else:
-        taken = take_log(store, Path(name), plan_of(store), now, form, zone, again=again)
+        taken = take_log(store, Path(name), plan_of(store), now, how, zone, again=again)
     rest = {"malformed": taken.malformed, "first_problem": taken.first_problem}
-    return {"file": name, "format": taken.format, **asdict(taken.counts), **rest}
+    read_as = {"zone": str(zone), "zone_is_this_machines": not store.get("zone")} if taken.local else {"zone": None}
+    return {"file": name, "format": taken.format, **asdict(taken.counts), **rest, **read_as}
+
+
+def _table(
+    store: Store, name: str, data: bytes | None, form: str | None, zone: tzinfo, columns: str | None, *, ask: bool
+) -> Reader | None:
+    """The reader of a table that its owner has agreed to; None where the log is no table. A person is asked."""
+    from hushcall.formats.calls.texts import HEAD_BYTES
+    from hushcall.phone.calls.tables import GUESS, NotAgreed, table_for
+
+    if data is None:
+        try:
+            with Path(name).open("rb") as file:
+                data = file.read(HEAD_BYTES)
+        except OSError:
+            return None  # whoever reads it says so
+    elif sys.stdin.isatty():
+        ask = False
+    filename = "" if name == "-" else Path(name).name
+    try:
+        return table_for(store, data[:HEAD_BYTES], zone, form, filename, columns)
+    except NotAgreed as unknown:
+        if not (ask and sys.stdin.isatty()):
+            raise
+        typer.confirm(f"{name} is a table, and {unknown.guess}. Is that right?", abort=True, err=True)
+        return table_for(store, data[:HEAD_BYTES], zone, form, filename, GUESS)
 
 
 def _contacts(store: Store, path: Path) -> dict[str, Any]:
@@ -157,11 +211,14 @@ def _words(row: dict[str, Any]) -> str:
     if not row["calls"] and not rest:
         return f"{row['file']} ({row['format'] or 'empty'}): no new calls."
     return (
-        f"{row['file']} ({row['format'] or 'empty'}): {_count(row['calls'], 'call')}; "
-        f"{_count(row['callers'], 'number')} called, {row['strangers']} of them unknown"
-        f"{'; left out: ' + rest if rest else ''}.{problem}"
+        f"{row['file']} ({row['format'] or 'empty'}): {counted(row['calls'], 'call')}; "
+        f"{counted(row['callers'], 'number')} called, {row['strangers']} of them unknown"
+        f"{'; left out: ' + rest if rest else ''}.{problem}{_read_as(row)}"
     )
 
 
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _read_as(row: dict[str, Any]) -> str:
+    """A zone that nobody has chosen is named: a wrong one moves every call."""
+    if not row.get("zone_is_this_machines"):
+        return ""
+    return f" Its times have no zone: read as {row['zone']}, this machine's (--zone says another)."

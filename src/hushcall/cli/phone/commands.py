@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, keeping, personal, show_state
+from hushcall.cli.phone import agi, calls, crowd, keeping, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 
@@ -248,5 +248,6 @@ for _command in (
     keeping.backup,
     keeping.restore,
     keeping.forget,
+    crowd.simulate,
 ):
     phone.command()(_command)

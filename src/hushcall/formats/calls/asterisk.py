@@ -80,6 +80,7 @@ def _row(call: Call, date: str) -> str:
 
 ASTERISK = LogReader(
     name="asterisk",
+    local=True,
     title="Asterisk Master.csv",
     files=("Master.csv*", "cdr*.csv"),
     sniff=_sniff,

@@ -47,6 +47,7 @@ def _row(call: Call, date: str) -> str:
 
 FREESWITCH = LogReader(
     name="freeswitch",
+    local=True,
     title="FreeSWITCH CSV",
     files=("Master.csv*",),
     sniff=_sniff,

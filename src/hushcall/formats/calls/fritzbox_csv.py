@@ -81,6 +81,7 @@ def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
 
 FRITZBOX_CSV = FileReader(
     name="fritzbox-csv",
+    local=True,
     title=_TITLE,
     files=("FRITZ!Box_Anrufliste*.csv", "FRITZ.Box_Anrufliste*.csv", "FRITZ*Call*.csv"),
     sniff=_sniff,

@@ -71,6 +71,7 @@ def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
 
 FRITZBOX_XML = FileReader(
     name="fritzbox-xml",
+    local=True,
     title=_TITLE,
     files=("calllist*.xml",),
     sniff=_sniff,

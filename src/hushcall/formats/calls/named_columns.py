@@ -1,17 +1,18 @@
 """A carrier's or an app's table of calls: CSV whose header names its columns. Calls leave, and how it was understood.
 
-Such tables have no common layout. What must be there is a column of numbers, one of dates (or a date and a time), and
-one that says which calls the owner made: without it, people whom the owner called would pass for callers, so the file
-is refused. Dates with slashes are read only when a day after the 12th shows whether day or month comes first.
+Such tables have no common layout, so whoever has one says which column is what, or agrees to a guess
+(:mod:`hushcall.phone.calls.tables`). What must be there is a column of numbers, one of dates (or a date and a time),
+and one that says which calls the owner made: without it, people whom the owner called would pass for callers, so the
+file is refused. Dates with slashes are read only when a day after the 12th shows whether day or month comes first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 
 from hushcall.errors import InvalidData
 from hushcall.formats.calls.call import Call, CallKind, known_name, known_number
@@ -47,10 +48,13 @@ class Columns:
 
     titles: tuple[str, ...]
     separator: str
+    given: Mapping[str, str] = field(default_factory=dict)  # what → title, as a person said; else it is guessed
 
     @cached_property
     def places(self) -> dict[str, int]:
         """What was understood: ``number``, ``date``, ``kind``, and ``time`` and ``name`` where there are such."""
+        if self.given:
+            return {what: self._place(what, title) for what, title in self.given.items()}
         found: dict[str, int] = {}
         for place, title in enumerate(self.titles):
             for what, pattern in _TITLES.items():
@@ -64,28 +68,39 @@ class Columns:
         """Whether calls can be read."""
         return {"number", "date", "kind"} <= self.places.keys()
 
+    def _place(self, what: str, title: str) -> int:
+        wanted = [place for place, one in enumerate(self.titles) if one.casefold() == title.casefold()]
+        if len(wanted) != 1:
+            rule = f"name one column of the table's ({', '.join(filter(None, self.titles))})"
+            raise InvalidData(f"column of {WORDS[what]}", rule, title)
+        return wanted[0]
+
     def __str__(self) -> str:
-        return ", ".join(f"{what}: {self.titles[place]}" for what, place in sorted(self.places.items()))
+        return ", ".join(f"{WORDS[what]}: {self.titles[place]}" for what, place in sorted(self.places.items()))
 
 
-def columns_of(head: bytes) -> Columns | None:
-    """How the header of such a file is understood."""
+WORDS = {"number": "number", "date": "date", "time": "time", "kind": "direction", "name": "name"}
+"""What a person calls the columns."""
+
+
+def columns_of(head: bytes, given: Mapping[str, str] | None = None) -> Columns | None:
+    """How the header of such a file is understood, or what ``given`` (what → title) makes of it."""
     import csv  # only those who read tables pay for it
 
     for line in first_lines(head, 1):
         separator = max(",;\t", key=line.count)
         titles = next(csv.reader([line], delimiter=separator), [])[:_MOST_COLUMNS]
-        return Columns(tuple(title.strip() for title in titles), separator)
+        return Columns(tuple(title.strip() for title in titles), separator, given or {})
     return None
 
 
 Row = tuple[dict[str, str], bool | None]
 
 
-def _split(data: bytes) -> Iterator[Row]:
+def _split(data: bytes, given: Mapping[str, str] | None = None) -> Iterator[Row]:
     import csv
 
-    columns = columns_of(data)
+    columns = columns_of(data, given)
     if columns is None or not columns.complete:
         understood = "nothing" if columns is None or not columns.places else str(columns)
         rule = f"have a header with a number, a date and a type or direction (understood: {understood})"
@@ -159,6 +174,7 @@ def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
 
 NAMED_COLUMNS = FileReader(
     name="csv",
+    local=True,
     title=_TITLE,
     files=(),
     sniff=_sniff,
@@ -167,3 +183,8 @@ NAMED_COLUMNS = FileReader(
     render=_render,
     kinds=frozenset(CallKind),
 )
+
+
+def table(given: Mapping[str, str]) -> FileReader:
+    """The reader of tables whose columns somebody has named: what → title."""
+    return replace(NAMED_COLUMNS, split=partial(_split, given=given))

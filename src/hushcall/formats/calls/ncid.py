@@ -73,6 +73,7 @@ def _render(calls: Sequence[Call], zone: tzinfo, layout: DateLayout = AMERICAN) 
 
 NCID = LogReader(
     name="ncid",
+    local=True,
     title="NCID log",
     files=("cidcall*.log*",),
     sniff=partial(_may_be, False),

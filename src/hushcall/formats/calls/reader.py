@@ -62,6 +62,7 @@ class Reader:
     kinds: frozenset[CallKind]  # the ones that the format tells apart
     seconds: int = 1  # its dates are whole multiples of this
     names: bool = True  # whether it shows names from the phone's contacts
+    local: bool = False  # whether its dates are local, without a time zone
 
     @property
     def grows(self) -> bool:

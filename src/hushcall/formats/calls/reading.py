@@ -49,7 +49,10 @@ def detect(head: bytes, filename: str = "") -> Reader:
         claims = [reader for reader in claims if reader in named] or claims
     if len(claims) == 1:
         return claims[0]
-    rule = f"be in a known format; --format says which if it is one of {', '.join(READERS)}"
+    rule = (
+        f"be in a known format; --format says which if it is one of {', '.join(READERS)}; of a table with a header, "
+        "--columns date=…,number=…,direction=… says which column is what"
+    )
     if claims:
         rule = f"be surely one of {', '.join(reader.name for reader in claims)}; --format says which"
     raise InvalidData("call log", rule, filename.replace("\\", "/").rpartition("/")[2] or "an unknown one")

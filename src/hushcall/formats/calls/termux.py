@@ -79,6 +79,7 @@ def _render(calls: Sequence[Call], zone: tzinfo) -> bytes:
 
 TERMUX = FileReader(
     name="termux",
+    local=True,
     title="Termux call log",
     files=("termux-call-log*", "call*log*.json"),
     sniff=_sniff,

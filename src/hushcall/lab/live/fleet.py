@@ -1,4 +1,4 @@
-"""Many phones on one machine: an operator's token comes in, phones of the library speak real HTTP to a real server.
+"""Many phones on one machine: tokens of devices come in, phones of the library speak real HTTP to a real server.
 
 Every phone has its own store, ledger, coins and token. What they share is what a cache on the way would share: the
 connections, and the document of the current round, which is fetched once a visit.
@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import urllib3
 
@@ -29,6 +29,15 @@ ENROL_AT_ONCE = 1000
 NAME = "http://the-fleets-server"
 
 
+class Enrols(Protocol):
+    """Whoever gets devices enrolled at a server."""
+
+    url: str
+
+    def tokens(self, count: int) -> list[str]:
+        """So many new devices' tokens."""
+
+
 class Operator:
     """An operator's token at work over HTTP."""
 
@@ -44,6 +53,31 @@ class Operator:
         if answer.status >= 300:
             raise InvalidParameter(f"{method} {path}", f"be accepted ({answer.json().get('detail')})", answer.status)
         return answer.json() if answer.data else None
+
+    def tokens(self, count: int) -> list[str]:
+        """New devices, many at once."""
+        found: list[str] = []
+        while len(found) < count:
+            wanted = {"count": min(ENROL_AT_ONCE, count - len(found))}
+            found += [row["token"] for row in self.ask("POST", "/v1/admin/devices", wanted)["devices"]]
+        return found
+
+
+class Newcomers:
+    """Devices that enrol themselves, as phones do: with an invite code or work, where the server asks for them."""
+
+    def __init__(self, url: str, invite: str = "", progress: Callable[[int, int], None] = lambda _d, _t: None) -> None:
+        self.url, self._invite, self._progress = url, invite, progress
+
+    def tokens(self, count: int) -> list[str]:
+        """New devices, one after the other: a server limits how many come at once."""
+        pool = urllib3.PoolManager(timeout=60, retries=False)
+        found: list[str] = []
+        for done in range(1, count + 1):
+            found.append(HttpTransport(self.url, pool=pool).enrol(self._invite).token)
+            self._progress(done, count)
+        pool.clear()
+        return found
 
 
 class _Line(HttpTransport):
@@ -63,26 +97,25 @@ class _Line(HttpTransport):
 
 
 class Fleet:
-    """``count`` phones, enrolled by the operator; ``seed`` makes their coins, and with them everything they send."""
+    """``count`` phones, newly enrolled; ``seed`` makes their coins, and with them everything they send."""
 
     def __init__(
         self,
-        operator: Operator,
+        enrols: Enrols,
         count: int,
         clock: Callable[[], float],
         seed: bytes = b"fleet",
         plan: NumberingPlan = NANP,
     ) -> None:
-        self.url, self.clock = operator.url, clock
+        self.url, self.clock = enrols.url, clock
         self.pool = urllib3.PoolManager(maxsize=THREADS, timeout=60, retries=False)
         self._round: RoundInfo | None = None
         self._lock = threading.Lock()
+        self.said: Counter[str] = Counter()  # what the phones came to in the last visit, in words
         self.phones: list[Phone] = []
-        while len(self.phones) < count:
-            wanted = min(ENROL_AT_ONCE, count - len(self.phones))
-            for row in operator.ask("POST", "/v1/admin/devices", {"count": wanted})["devices"]:
-                coins = seeded(seed + len(self.phones).to_bytes(4, "big"))
-                self.phones.append(Phone(Store.in_memory(), _Line(self, row["token"]), plan, coins, clock))
+        for place, token in enumerate(enrols.tokens(count)):
+            coins = seeded(seed + place.to_bytes(4, "big"))
+            self.phones.append(Phone(Store.in_memory(), _Line(self, token), plan, coins, clock))
 
     @property
     def round(self) -> RoundInfo:
@@ -103,13 +136,17 @@ class Fleet:
         for phone, callers in zip(self.phones, calls, strict=True):
             candidates.note(phone.store, [(number, now) for number in callers])
 
-    def visit(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Counter[str]:
-        """Every phone does what the round needs now; how many did what."""
+    def visit(
+        self, progress: Callable[[int, int], None] = lambda _done, _total: None, *, hurry: bool = False
+    ) -> Counter[str]:
+        """Every phone does what the round needs now; how many did what. ``hurry`` skips the random delays."""
         done = Counter[str]()
+        self.said.clear()
         self.forget_round()
         with ThreadPoolExecutor(THREADS) as threads:
-            for outcome in threads.map(lambda phone: phone.report(), self.phones):
+            for outcome in threads.map(lambda phone: phone.report(hurry=hurry), self.phones):
                 done[outcome.action] += 1
+                self.said[outcome.words] += 1
                 if done.total() % 100 == 0:
                     progress(done.total(), len(self.phones))
         return done

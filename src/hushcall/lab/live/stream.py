@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushcall import checks
 from hushcall.errors import InvalidParameter
 from hushcall.numbers import NANP, Number, NumberingPlan
 
@@ -32,7 +31,8 @@ class Campaign:
     spam: bool = True
 
     def __post_init__(self) -> None:
-        checks.probability("reach", self.reach)
+        if not 0 <= self.reach <= 1:
+            raise InvalidParameter("reach", "be a share from 0 to 1", self.reach)
         if not 1 <= self.first <= self.last:
             raise InvalidParameter("first, last", "be days from 1 on, in order", (self.first, self.last))
 

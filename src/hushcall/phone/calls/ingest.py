@@ -6,12 +6,14 @@ read again, and taking in a call twice changes nothing.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.formats.calls.reader import Reader
 from hushcall.numbers import NumberingPlan
 from hushcall.phone.calls import candidates, log_cursor
 from hushcall.phone.calls.candidates import Ingested
@@ -29,6 +31,7 @@ class LogTaken:
     counts: Ingested
     malformed: int
     first_problem: str
+    local: bool = False  # whether its dates have no time zone
 
 
 def take_log(
@@ -36,28 +39,28 @@ def take_log(
     path: Path,
     plan: NumberingPlan,
     now: int,
-    name: str | None = None,
+    form: str | Reader | None = None,
     zone: tzinfo = UTC,
     *,
     again: bool = False,
 ) -> LogTaken:
     """Take in what a log holds beyond the phone's cursor; all of it where ``again``.
 
-    ``name`` is the format's, by default recognised.
+    ``form`` is the format, by default recognised.
     """
-    result, cursor = log_cursor.read_new(store, path, name, zone, again=again)
+    result, cursor = log_cursor.read_new(store, path, form, zone, again=again)
     counts = candidates.ingest(store, result.calls, plan, now)
     log_cursor.keep(store, path, cursor)
     return _taken(result, counts)
 
 
 def take_bytes(
-    store: Store, data: bytes, plan: NumberingPlan, now: int, name: str | None = None, zone: tzinfo = UTC
+    store: Store, data: bytes, plan: NumberingPlan, now: int, form: str | Reader | None = None, zone: tzinfo = UTC
 ) -> LogTaken:
-    """Take in a log that is no file; ``name`` is its format, by default recognised."""
+    """Take in a log that is no file; ``form`` is its format, by default recognised."""
     from hushcall.formats.calls.reading import read_calls  # all formats at once
 
-    result = read_calls(data, name, zone)
+    result = form.read(data, zone) if isinstance(form, Reader) else read_calls(data, form, zone)
     return _taken(result, candidates.ingest(store, result.calls, plan, now))
 
 
@@ -82,10 +85,12 @@ def take_contacts(store: Store, path: Path, plan: NumberingPlan) -> ContactsTake
 
 
 def zone_of_logs(store: Store, given: str | None = None) -> tzinfo:
-    """The time zone of logs in local time: the one given, which is remembered, or the one given last, or UTC."""
+    """The zone of logs in local time: the one given, which is remembered, or the one given last, or this machine's."""
     from zoneinfo import ZoneInfo
 
-    name = given or store.get("zone", "UTC")
+    name = given or store.get("zone")
+    if not name:
+        return machines_zone()
     try:
         found = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -93,6 +98,17 @@ def zone_of_logs(store: Store, given: str | None = None) -> tzinfo:
     if given:
         store.put("zone", given)
     return found
+
+
+def machines_zone() -> tzinfo:
+    """The zone of this machine's clock: ``TZ``, or what ``/etc/localtime`` is; else its difference from UTC today."""
+    from zoneinfo import ZoneInfo
+
+    named = os.environ.get("TZ", "").lstrip(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    try:
+        return ZoneInfo(named)
+    except (KeyError, ValueError, OSError):
+        return datetime.now().astimezone().tzinfo or UTC
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
@@ -105,4 +121,7 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _taken(result: ReadResult, counts: Ingested) -> LogTaken:
-    return LogTaken(result.format, counts, result.malformed, result.first_problem)
+    from hushcall.formats.calls.reading import READERS
+
+    local = result.format in READERS and READERS[result.format].local
+    return LogTaken(result.format, counts, result.malformed, result.first_problem, local)

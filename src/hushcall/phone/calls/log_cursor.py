@@ -35,7 +35,7 @@ class Cursor:
 
 
 def read_new(
-    store: Store, path: Path, name: str | None = None, zone: tzinfo = UTC, *, again: bool = False
+    store: Store, path: Path, form: str | Reader | None = None, zone: tzinfo = UTC, *, again: bool = False
 ) -> tuple[ReadResult, Cursor]:
     """What a log holds beyond its cursor, and the cursor to :func:`keep` once those calls are taken in."""
     from hushcall.formats.calls.reading import detect, reader_named  # all formats at once
@@ -46,8 +46,8 @@ def read_new(
             known = None if again else _find(store, path)
             found = path.stat()
             reader: Reader
-            if name:
-                reader = reader_named(name)
+            if form:
+                reader = reader_named(form) if isinstance(form, str) else form
             elif not head.strip():
                 return ReadResult(), Cursor("", found.st_ino, 0, 0, _digest(head, 0))
             else:

@@ -1,0 +1,104 @@
+"""``hushcall phone simulate``: test phones against a real server, with an operator's token and without."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from tests.server.conftest import MakeService
+from tests.server.serving import PERIOD, Clock, operator_token
+
+from hushcall.cli import main
+from hushcall.errors import InvalidParameter
+from hushcall.lab.live.trial import Trial, run
+from hushcall.numbers import plan_named
+from hushcall.server.serve import running
+from hushcall.server.service import Service
+
+SPAMMER = "+12025550110"
+SMALL = Trial(count=16, spammers=1, reach=0.75, seed=3, patience=2 * PERIOD)
+
+
+@pytest.fixture
+def service(make_service: MakeService) -> Service:
+    """A small server with a round that is announcing."""
+    made = make_service("")
+    made.rounds.advance(made.now)
+    return made
+
+
+def test_with_an_operators_token_a_round_is_over_at_once(service: Service, clock: Clock) -> None:
+    said: list[str] = []
+    with running(service) as url:
+        done = run(
+            SMALL, url, operator_token=operator_token(service), progress=lambda what, *_: said.append(what), clock=clock
+        )
+        again = run(SMALL, url, operator_token=operator_token(service), clock=clock)  # it opens the next round
+    assert (done.round, done.phones, done.announced, done.state) == (1, 16, 16, "published")
+    assert done.reports + done.covers == 16
+    assert [(one.number, one.phones, one.listed) for one in done.planted] == [(SPAMMER, 12, True)]
+    assert done.wrong == ()
+    assert "round 1 is moved on from announcing" in said
+    assert again.round == 2
+
+
+def test_without_one_phones_enrol_themselves_and_wait_for_the_round(service: Service, clock: Clock) -> None:
+    waits = []
+
+    def pass_time(seconds: float) -> None:
+        waits.append(seconds)
+        clock.now += PERIOD / 8
+        service.rounds.advance(service.now)
+
+    with running(service) as url:
+        invite = service.devices.invite(16, "a trial", service.now)
+        done = run(SMALL, url, invite=invite, clock=clock, sleep=pass_time)
+        with pytest.raises(InvalidParameter, match="give --operator TOKEN"):
+            run(Trial(count=2, patience=0), url, clock=clock)
+    assert [one.listed for one in done.planted] == [True]
+    assert len(waits) > 4
+
+
+def test_other_countries_have_spammers_too() -> None:
+    plan = plan_named("DE")
+    numbers = Trial(spammers=3).planted(plan)
+    assert len({number.area for number in numbers}) == 1
+    assert len({str(number) for number in numbers}) == 3
+    assert numbers == Trial(spammers=3).planted(plan)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["hushcall", "phone", "simulate", *words])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_the_command(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    token = operator_token(service)
+    with running(service) as url:
+        words = ("--server", url, "--operator", token, "--count", "1", "--spammers", "1", "--reach", "1")
+        assert command(monkeypatch, *words) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "Round 1: 1 phone enrolled, 1 announced, 0 reports sent, 1 cover in place of one" in text
+        assert f"{SPAMMER}: called 1 phone, and is not on the list." in text
+        assert command(monkeypatch, *words, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["round"] == 2
+
+
+@pytest.mark.parametrize("server", ["https://calls.example.org", "http://192.0.2.7:8750", "http://[2001:db8::1]:8750"])
+def test_real_servers_are_spared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: str
+) -> None:
+    assert command(monkeypatch, "--server", server) == 2
+    assert "be meant: --really" in capsys.readouterr().err
+
+
+def test_what_is_no_server_is_told_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "--server", "http://127.0.0.1:9") == 2  # nobody listens there
+    assert "does not answer" in capsys.readouterr().err
