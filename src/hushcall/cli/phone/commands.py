@@ -34,7 +34,10 @@ LONGEST_NAP = 900
 
 def init(
     server: Annotated[
-        str | None, typer.Option(help="The server's address, like https://calls.example.org. Needed the first time.")
+        str | None,
+        typer.Option(
+            help="The server's address, like https://calls.example.org, or what its QR code says. Needed at first."
+        ),
     ] = None,
     invite: Annotated[str, typer.Option(help="An invite code, where the server asks for one.")] = "",
     token: Annotated[str, typer.Option(help="A device's token from the operator, instead of enrolling.")] = "",
