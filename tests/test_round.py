@@ -1,5 +1,6 @@
 """The tour: a whole round in memory, for every profile's kind of mechanism."""
 
+import inspect
 from collections import Counter
 from dataclasses import replace
 
@@ -90,3 +91,8 @@ def test_the_coins_of_a_round_do_not_tell_who_had_a_call() -> None:
         run_round(calls, lambda count, source=source, sizes=sizes: (sizes.append(count), source(count))[1])  # type: ignore[misc]
         taken.append(sizes)
     assert taken[0] == taken[1]
+
+
+def test_its_help_fits_a_screen() -> None:
+    assert len(str(inspect.signature(run_round))) < 1500
+    assert "201" not in repr(NANP)  # an area code: there are hundreds

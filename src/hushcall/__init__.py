@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
         Refused,
         Unreachable,
         UntrustedList,
+        WrongServer,
     )
     from hushcall.formats.calls.call import Call, CallKind
     from hushcall.formats.calls.reading import read_calls
@@ -34,10 +35,12 @@ if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
     from hushcall.phone.home.erasing import erase_all
     from hushcall.phone.home.lock import Busy
     from hushcall.phone.home.store import Store
+    from hushcall.phone.home.trouble import StoreTrouble
     from hushcall.phone.phone import Phone
     from hushcall.phone.reporting.explain import Explanation, Sent, explain
     from hushcall.phone.reporting.ledger import Limits, Spend
     from hushcall.phone.reporting.transport import Enrolment, HttpTransport, Transport
+    from hushcall.phone.saving import Restored, Saved, back_up, restore
     from hushcall.phone.screening.list_sync import ListClient, SyncResult
     from hushcall.phone.screening.lookup import LoadedList, Policy, Verdict, check
     from hushcall.phone.screening.screen import Screen
@@ -50,7 +53,7 @@ if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
 _ROOMS = {
     "errors": (
         "HushcallError InvalidData InvalidList InvalidNumber InvalidParameter InvalidReport InvalidTally MissingExtra "
-        "Refused Unreachable UntrustedList"
+        "Refused Unreachable UntrustedList WrongServer"
     ),
     "formats.calls.call": "Call CallKind",
     "numbers": "NANP Number NumberingPlan",
@@ -58,7 +61,9 @@ _ROOMS = {
     "phone.home.erasing": "erase_all",
     "phone.home.lock": "Busy",
     "phone.home.store": "Store",
+    "phone.home.trouble": "StoreTrouble",
     "phone.phone": "Phone",
+    "phone.saving": "Restored Saved back_up restore",
     "phone.reporting.explain": "Explanation Sent explain",
     "phone.reporting.ledger": "Limits Spend",
     "phone.reporting.transport": "Enrolment HttpTransport Transport",
@@ -105,21 +110,27 @@ __all__ = [
     "Policy",
     "Profile",
     "Refused",
+    "Restored",
     "Round",
     "RoundInfo",
+    "Saved",
     "Screen",
     "Sent",
     "Spend",
     "Store",
+    "StoreTrouble",
     "SyncResult",
     "Transport",
     "Unreachable",
     "UntrustedList",
     "Verdict",
+    "WrongServer",
+    "back_up",
     "check",
     "erase_all",
     "explain",
     "read_calls",
+    "restore",
     "run_round",
 ]
 

@@ -21,6 +21,7 @@ the server), ``audit.enumeration.Broken`` (a randomiser that breaks its promise)
     ├── InvalidData           a file of calls cannot be read, or holds nothing of use
     ├── InvalidList           a blocklist or a delta cannot be read, or does not fit
     ├── Refused               a server said no, and why
+    │   └── WrongServer       somebody answers at the address, and it is no hushcall server
     ├── Unreachable           a server could not be asked at all
     ├── UntrustedList         a server's list is forged, mixed up, rolled back, frozen or expired
     └── MissingExtra          a part of hushcall needs packages that are not installed
@@ -114,6 +115,25 @@ class Refused(HushcallError):
     def __reduce__(self) -> tuple[object, ...]:
         """Survive the way back from a worker process."""
         return type(self), (self.problem, self.status, self.detail, self.todo)
+
+
+class WrongServer(Refused):
+    """Somebody answers at the address, but not in our words: another web server, or a network's login page."""
+
+    def __init__(self, url: str, status: int, kind: str) -> None:
+        self.url, self.kind = url, kind
+        todo = (
+            "Check the address and its port; behind a proxy, that it passes /v1/ on; in a public network, that you are"
+            " logged in to it."
+        )
+        super().__init__(
+            "not-hushcall", status, f"it answered {status} with {kind or 'content of no named kind'}.", todo
+        )
+        self.args = (f"there is no hushcall server at {url}: {self.detail} {todo}",)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the way back from a worker process."""
+        return type(self), (self.url, self.status, self.kind)
 
 
 class Unreachable(HushcallError):

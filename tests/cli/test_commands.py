@@ -210,3 +210,11 @@ for arguments in {asked!r}:
     assert done.stdout.splitlines() == [" ".join(["2", *arguments]) for arguments in asked]
     assert done.stderr.count("pip install 'hushcall[") == len(asked)
     assert "Traceback" not in done.stderr
+
+
+def test_simulate_fits_its_spammers_to_the_users_unless_it_is_told() -> None:
+    outcome = run_json("simulate", "--users", "300")
+    assert outcome["phones"] == 300
+    assert 1 < outcome["numbers"][0]["true"] < 300
+    told = run("simulate", "--users", "300", "--largest", "600", code=2)
+    assert "users must leave room for the spammers' calls: 600 for the busiest of 15" in told.stderr

@@ -1,17 +1,21 @@
 """Metrics, months, the runner and whole studies: definitions, resuming, identical results, files that are whole."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hushcall.errors import InvalidParameter
 from hushcall.lab.data.datasets import Calls
-from hushcall.lab.study import poisoning, study
+from hushcall.lab.study import poisoning, result_figures, study
+from hushcall.lab.study.experiments import EXPERIMENTS, Experiment, Statement
 from hushcall.lab.study.metrics import Scores, blocking_rates, days_to_listing, relative_blocking
 from hushcall.lab.study.months import Setting, run_month
+from hushcall.lab.study.origin import CLAIMS, Origin, origin_of
 from hushcall.lab.study.runner import run_all
 
 
@@ -109,17 +113,17 @@ def test_results_do_not_depend_on_workers_and_runs_resume(tmp_path: Path) -> Non
 def test_a_quick_study_of_everything(tmp_path: Path, whole: bool) -> None:
     options = study.Options(quick=True, cache=tmp_path / "cache", workers=None if whole else 1)
     calls = study.data_of(options) if whole else small(days=2, heavy=200)
-    documents, figures = [], {}
+    documents = []
     for name in ("data", "theory", "f1", "tau", "cbr", "rounds", "compare", "poisoning"):
         document = study.run(name, calls, options, lambda *_: None)
         assert document["rows"]
         assert document["run"]["seed"] == 1
         documents.append(document)
-        figures[name] = study.keep(document, calls, tmp_path)
+        figures = study.keep(document, calls, tmp_path)
         assert json.loads((tmp_path / f"{name}.json").read_text("utf-8"))["name"] == name
         assert (tmp_path / f"{name}.csv").read_text("utf-8").count("\n") == len(document["rows"]) + 1
-        assert all(figure.with_suffix(".png").stat().st_size > 10_000 for figure in figures[name])
-    page = study.write_page(documents, figures, tmp_path).read_text(encoding="utf-8")
+        assert all(figure.with_suffix(".png").stat().st_size > 10_000 for figure in figures)
+    page = study.write_page(tmp_path).read_text(encoding="utf-8")
     assert page.count("<svg") == 4 + 6
     assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
@@ -154,3 +158,78 @@ def test_tables_stand_under_the_command_that_makes_them_again(tmp_path: Path) ->
         .read_text("utf-8")
         .startswith("# Results\n\nMade by `hushcall experiment all --quick`")
     )
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiments on T and on real complaints, as small as they can be: one setting, no figure, one claim."""
+    for name, title in (("rounds", "F1 against T (ε = 8.8)"), ("real", "Real complaints of 2020: so (θ = 10)")):
+        made = Experiment(
+            name,
+            title,
+            "the paper's remark",
+            lambda _: [Setting("none", 1.0)],
+            lambda results: [{"days seen": len(next(iter(results.values()))[0]["days"])}],
+            lambda _: [Statement("so it is", "it is", agrees=True)],
+        )
+        monkeypatch.setitem(EXPERIMENTS, name, made)
+        monkeypatch.setitem(result_figures.DRAWINGS, name, lambda _rows, _title, path: path.write_text("<svg></svg>"))
+
+
+def experiment(name: str, calls: Calls, folder: Path, data: str = "synth", *, quick: bool = False) -> tuple[Any, str]:
+    """One experiment in a folder, as the command runs it: its document and the folder's page."""
+    chosen = study.Options(data, quick=quick, workers=1)
+    document = study.run(name, calls, chosen, lambda *_: None)
+    study.keep(document, calls, folder)
+    study.write_tables([document], name, chosen, folder)
+    return document, study.write_page(folder).read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_quick_page_says_so_and_how_many_days_it_saw(tmp_path: Path) -> None:
+    document, page = experiment("rounds", small(days=12), tmp_path, quick=True)
+    assert document["run"]["days"] == document["rows"][0]["days seen"] == 10
+    assert "synth, 10 days" in page
+    assert "12 days" not in page
+    assert page.count("A quick run: few days") == 1
+    assert "<title>hushcall: the paper reproduced, and beyond it (a quick look)</title>" in page
+    assert "A quick run" in (tmp_path / "results.md").read_text("utf-8")
+    document, page = experiment("rounds", small(days=12), tmp_path)
+    assert "synth, 12 days" in page
+    assert "quick" not in page.partition("</style>")[2]
+
+
+@pytest.mark.usefixtures("plain")
+def test_one_page_for_all_experiments_of_a_folder(tmp_path: Path) -> None:
+    experiment("rounds", small(days=1), tmp_path, quick=True)
+    (tmp_path / "f1.json").write_text("{ torn", encoding="utf-8")
+    _, page = experiment("theory", small(days=1), tmp_path)
+    assert page.index("<h2>What the paper computes</h2>") < page.index("<h2>F1 against T")
+    assert (page.count("<h2>"), page.count("<svg"), page.count("A quick run")) == (2, 1, 1)
+    _, again = experiment("rounds", small(days=2), tmp_path)  # run again, it takes its own place
+    assert (again.count("<h2>"), again.count("A quick run")) == (2, 0)
+    tables = (tmp_path / "results.md").read_text("utf-8")
+    assert "Made by `hushcall experiment theory`, `hushcall experiment rounds` with" in tables
+    assert "## F1 against T" in tables
+
+
+@pytest.mark.usefixtures("plain")
+def test_own_data_have_their_own_title_and_no_claims_of_others(tmp_path: Path) -> None:
+    document, page = experiment("rounds", small(days=3), tmp_path, "x/mine.csv")
+    assert document["title"] == "F1 against T (ε = 8.8), on mine.csv, 2016-02-17 to 2016-02-19"
+    assert "<title>hushcall: experiments on mine.csv</title>" in page
+    assert "agrees" not in page
+    real, page = experiment("real", small(days=8), tmp_path, "x/mine.csv")
+    assert real["title"] == "Daily and windowed decisions (θ = 10), on mine.csv, 2016-02-17 to 2016-02-24"
+    assert "2020" not in page
+    assert document["statements"] == real["statements"] == []
+    assert experiment("theory", small(days=1), tmp_path, "x/mine.csv")[0]["statements"]  # these are about no data
+
+
+def test_claims_are_judged_on_the_data_that_they_are_about() -> None:
+    synthetic, theirs = small(days=3), small(days=30)
+    assert origin_of("synth:7", synthetic) is Origin.PAPER
+    assert origin_of("c.csv", replace(theirs, first=date(2020, 2, 17))) is Origin.COMPLAINTS
+    assert origin_of("c.csv", theirs) is Origin.OWN
+    assert "real" in CLAIMS[Origin.COMPLAINTS]
+    assert "f1" not in CLAIMS[Origin.COMPLAINTS]  # the paper's month was another one

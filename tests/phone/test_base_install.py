@@ -88,7 +88,7 @@ def test_the_commands_of_a_phone_run_on_the_base_install(tmp_path: Path) -> None
     (tmp_path / "contacts.vcf").write_text("BEGIN:VCARD\nTEL:202-555-0143\nEND:VCARD\n")
     at = ["--home", str(home)]
     commands = [
-        ["phone", "ingest", *logs, "--contacts", str(tmp_path / "contacts.vcf"), *at],
+        ["phone", "ingest", *logs, "--columns", "guess", "--contacts", str(tmp_path / "contacts.vcf"), *at],
         ["phone", "check", BLOCKED, *at],
         ["phone", "ledger", *at],
         ["phone", "explain", "--example"],

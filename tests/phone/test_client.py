@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.phone.fake_server import DAY, START, FakeService, over_http
 
-from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable
+from hushcall.errors import HushcallError, InvalidParameter, Refused, Unreachable, WrongServer
 from hushcall.phone.reporting import transport
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
 from hushcall.protocol.round_document import RoundInfo
@@ -102,7 +102,7 @@ def test_a_servers_words_cannot_steer_a_terminal() -> None:
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MOST_BYTES", 1000)
-    with raw_server(answer(b"{" + b" " * 5000 + b"}")) as url, pytest.raises(InvalidParameter):
+    with raw_server(answer(b"{" + b" " * 5000 + b"}")) as url, pytest.raises(WrongServer):
         HttpTransport(url).current_round()
 
 

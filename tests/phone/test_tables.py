@@ -82,6 +82,7 @@ def test_columns_that_no_guess_finds_are_read_as_they_were_named() -> None:
 def test_other_formats_are_nobodys_business() -> None:
     line = b"CID: *DATE*03152024*TIME*1011*LINE*-*NMBR*2025550143*MESG*NONE*NAME*NO NAME*\n"
     assert table_for(Store.in_memory(), line, UTC) is None
+    assert table_for(Store.in_memory(), line, UTC, columns=GUESS) is None  # among several files one may be a table
     assert table_for(Store.in_memory(), b"", UTC) is None
     assert table_for(Store.in_memory(), CARRIER.encode(), UTC, form="ncid") is None
 

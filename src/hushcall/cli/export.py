@@ -13,6 +13,7 @@ from hushcall.cli import show
 from hushcall.cli.phone.home import Home, folder_of
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.whole_file import write_whole
+from hushcall.wording import counted
 
 STANDARD = "-"
 
@@ -74,7 +75,8 @@ def export(
         show.print_json({**outcome, "bytes": len(data), "media_type": writer.media_type})
         return
     show.console.print(
-        f"Version {blocklist.version}, {len(blocklist.entries):,} numbers for {writer.title}: {out}", markup=False
+        f"Version {blocklist.version}, {counted(len(blocklist.entries), 'number')} for {writer.title}: {out}",
+        markup=False,
     )
 
 

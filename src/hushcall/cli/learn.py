@@ -13,6 +13,7 @@ from hushcall.cli.addresses import Where, address_of
 from hushcall.cli.server.archive import RoundOption
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
+from hushcall.wording import counted
 
 
 def learn(
@@ -60,7 +61,9 @@ def learn(
     if json:
         show.print_json({"round": learnt.round, "reports": learnt.reports, "listed": list(learnt.listed)})
         return
-    table = Table(title=f"Round {learnt.round}: {len(learnt.listed)} numbers from {learnt.reports:,} reports")
+    table = Table(
+        title=f"Round {learnt.round}: {counted(len(learnt.listed), 'number')} from {counted(learnt.reports, 'report')}"
+    )
     for column in ("number", "phones", "from", "to", "p-value"):
         table.add_column(column, justify="left" if column == "number" else "right")
     for row in learnt.listed[:50]:

@@ -109,13 +109,3 @@ def blocks(share: float, width: int = 24) -> str:
     """A bar of eighth blocks: a picture in one table cell."""
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
-
-
-def counted(count: int, what: str) -> str:
-    """A count with its noun.
-
-    >>> counted(1, "number"), counted(1200, "number"), counted(2, "entry")
-    ('1 number', '1,200 numbers', '2 entries')
-    """
-    plural = f"{what[:-1]}ies" if what.endswith("y") and what[-2] not in "aeiou" else f"{what}s"
-    return f"{count:,} {what if count == 1 else plural}"

@@ -16,7 +16,7 @@ import contextlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -80,12 +80,14 @@ class NumberingPlan:
     name: str
     country_code: int
     region: str
-    area_codes: tuple[int, ...]
+    area_codes: tuple[int, ...] = field(repr=False)  # hundreds, which nobody wants to read in a help text
     suffix_digits: int
     first_suffix: int  # below it, the exchange would start with a digit that no exchange starts with
-    complaints: tuple[int, ...] = ()  # about callers of each area code, where that was counted: see caller_like
+    complaints: tuple[int, ...] = field(
+        default=(), repr=False
+    )  # about callers of each area code, where that was counted: see caller_like
     area_digits: int = 3
-    lengths: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = field(default=(), repr=False)
     national_prefix: str = ""  # what is dialled before a number without its country code
     whole_from: int = 0  # without that prefix, fewer digits are a neighbour's number, dialled without its area code
 

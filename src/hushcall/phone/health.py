@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable
+from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable, WrongServer
 from hushcall.phone import setup
 from hushcall.phone.calls import candidates
 from hushcall.phone.home import device_key
-from hushcall.phone.home.store import SYNC_TROUBLE
+from hushcall.phone.home.store import NO_LIST_YET, SYNC_TROUBLE
 from hushcall.phone.home.trouble import StoreTrouble
 from hushcall.phone.phone import Phone
 from hushcall.phone.reporting import ledger, participation, terms, witness
 from hushcall.phone.reporting.ledger import DAY
-from hushcall.phone.screening.lookup import LoadedList
+from hushcall.phone.screening.lookup import LIST_FILE, LoadedList
 from hushcall.protocol.blocklist import iso
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.states import OVER_FOR_PHONES
+from hushcall.wording import counted
 
 CLOCK_SECONDS = 300
 """A clock this far off the server's is worth a word."""
@@ -61,7 +63,7 @@ def examine(phone: Phone) -> list[Finding]:
     if info is not None:
         findings += [_clock(info, now), _terms(phone, info), *_round(phone, info)]
     findings += _copy(phone, now)
-    return [*findings, _budget(phone, info, now), _calls(phone, info, now), _list(phone, now)]
+    return [*findings, _budget(phone, info, now), _calls(phone, info, now), _list(phone, info, now)]
 
 
 def _server(phone: Phone) -> tuple[RoundInfo | None, Finding]:
@@ -69,6 +71,8 @@ def _server(phone: Phone) -> tuple[RoundInfo | None, Finding]:
         info = phone.transport.current_round()
     except Unreachable as error:
         return None, Finding("server", False, f"{error}", "Check the network; reports wait, and the list still works.")
+    except WrongServer as error:
+        return None, Finding("server", False, f"there is none of hushcall at {error.url}: {error.detail}", error.todo)
     except Refused as error:
         if error.problem == "no-round":
             return None, Finding("server", True, "reachable; it has not started a round yet.")
@@ -82,7 +86,9 @@ def _clock(info: RoundInfo, now: int) -> Finding:
     off = now - info.server_time
     if abs(off) <= CLOCK_SECONDS:
         return Finding("clock", True, "agrees with the server's.")
-    words = f"this phone's clock is {abs(off) // 60} minutes {'ahead of' if off > 0 else 'behind'} the server's."
+    words = (
+        f"this phone's clock is {counted(abs(off) // 60, 'minute')} {'ahead of' if off > 0 else 'behind'} the server's."
+    )
     return Finding("clock", False, words, "Set the clock (the ledger counts days by it), or tell the operator.")
 
 
@@ -119,6 +125,16 @@ def _round(phone: Phone, info: RoundInfo) -> Iterator[Finding]:
         yield Finding("round", row.state != participation.CLOSED, f"round {info.round}: {row.state}{why}.")
 
 
+def first_list(info: RoundInfo | None) -> str:
+    """When a server that has no list will have one, in words."""
+    words = "the server has none yet, so every caller rings; that is no trouble of this phone's."
+    if info is None:
+        return f"{words} The first comes with its first round that ends."
+    if info.state in OVER_FOR_PHONES:
+        return f"{words} It may come any moment now that round {info.round} is {info.state}."
+    return f"{words} The first comes after round {info.round} has closed, at {iso(info.closes)}: sync then."
+
+
 def _budget(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     limits = phone.limits
     window = ledger.spent(phone.store, now - limits.days * DAY)
@@ -138,19 +154,23 @@ def _calls(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     waiting = candidates.waiting(phone.store, now, days, limits.horizon)
     contacts = len(candidates.contacts(phone.store))
     words = (
-        f"{waiting or 'no'} unknown {'number' if waiting == 1 else 'numbers'} waiting; "
-        f"{contacts or 'no'} {'contact' if contacts == 1 else 'contacts'} (never reported)."
+        f"{counted(waiting, 'unknown number') if waiting else 'no unknown numbers'} waiting; "
+        f"{counted(contacts, 'contact') if contacts else 'no contacts'} (never reported)."
     )
     todo = "" if contacts else "Add contacts: hushcall phone ingest --contacts FILE"
     return Finding("calls", bool(contacts), words, todo)
 
 
-def _list(phone: Phone, now: int) -> Finding:
+def _list(phone: Phone, info: RoundInfo | None, now: int) -> Finding:
     try:
         loaded = LoadedList.load(phone.store.lists)
     except InvalidList:
-        return Finding("list", False, "there is no readable list yet.", "Run: hushcall phone sync")
-    words = f"version {loaded.version}, {len(loaded):,} {'number' if len(loaded) == 1 else 'numbers'}."
+        if (phone.store.lists / LIST_FILE).exists():
+            return Finding("list", False, "the list here cannot be read.", "Run: hushcall phone sync")
+        if phone.store.get(NO_LIST_YET):
+            return Finding("list", True, first_list(info))
+        return Finding("list", False, "this phone has no list yet: every caller rings.", "Run: hushcall phone sync")
+    words = f"version {loaded.version}, {counted(len(loaded), 'number')}."
     if loaded.expires is not None and loaded.expired(now):
         return Finding("list", False, f"{words} It expired on {iso(loaded.expires)}.", "Run: hushcall phone sync")
     if trouble := phone.store.get(SYNC_TROUBLE):

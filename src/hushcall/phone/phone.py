@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushcall.errors import HushcallError, Refused, Unreachable, UntrustedList
+from hushcall.errors import HushcallError, Refused, Unreachable, UntrustedList, WrongServer
 from hushcall.formats.calls.call import Call
 from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates, ingest
 from hushcall.phone.calls.ingest import LogTaken
 from hushcall.phone.home.change_server import drop_stale_list
 from hushcall.phone.home.lock import PATIENCE, Busy, locked
-from hushcall.phone.home.store import SYNC_TROUBLE, Store
+from hushcall.phone.home.store import NO_LIST_YET, SYNC_TROUBLE, Store
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.screening.lookup import Verdict
 from hushcall.phone.screening.screen import Screen
@@ -106,7 +106,7 @@ class Phone:
         the error.
         """
         from hushcall.phone.reporting import witness
-        from hushcall.phone.screening.list_sync import ListClient  # tuf takes a while to import
+        from hushcall.phone.screening.list_sync import NO_LIST, ListClient  # tuf takes a while to import
 
         drop_stale_list(self.store)
         self.store.lists.mkdir(mode=0o700, exist_ok=True)
@@ -117,7 +117,12 @@ class Phone:
         except UntrustedList as error:
             self.store.put(SYNC_TROUBLE, str(error))
             raise
+        except Refused as refusal:
+            if refusal.problem == NO_LIST:
+                self.store.put(NO_LIST_YET, "yes")
+            raise
         self.store.put(SYNC_TROUBLE, "")
+        self.store.put(NO_LIST_YET, "")
         witness.compare(self.store, self.transport.url, client.named_rounds(), int(self.clock()))
         return result
 
@@ -159,7 +164,8 @@ class Phone:
             with self.alone(patience):
                 return self.report(hurry=hurry)
         except (Unreachable, Refused, Busy) as error:
-            if isinstance(error, Refused) and error.status != 429 and error.status < 500:
+            passing = isinstance(error, WrongServer)  # a network's login page, mostly
+            if isinstance(error, Refused) and not passing and error.status != 429 and error.status < 500:
                 raise
             words = f"{error}" if f"{error}".endswith((".", "?")) else f"{error}."
             later = int(self.clock()) + POLL_SECONDS

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable
+from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, WrongServer
 from hushcall.numbers import NANP, PLANS, NumberingPlan, plan_named
 from hushcall.numbers.plans import take_plan
 from hushcall.phone.home.change_server import drop_stale_list, move_to, pin
@@ -25,6 +25,7 @@ from hushcall.phone.reporting.ledger import Limits
 from hushcall.phone.reporting.transport import Enrolment, HttpTransport, checked_url
 from hushcall.phone.screening.screen import save_policy
 from hushcall.phone.visit import HOME_AREA
+from hushcall.protocol.pairing import split
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 LONGEST_TOKEN = 200
@@ -68,9 +69,13 @@ def set_up(
     ``root`` is the operator's ``root.json``, ``root_sha256`` its digest: without either, the first root that the
     server shows is believed. ``home_area`` is the owner's own area code, which never leaves the phone. ``trust_again``
     takes part again with a server that showed this phone a round of its own. ``limits`` are changes to
-    :class:`~hushcall.phone.reporting.ledger.Limits` by name.
+    :class:`~hushcall.phone.reporting.ledger.Limits` by name. ``server`` may carry the root's digest, as the operator's
+    pages and their QR code write it (:mod:`hushcall.protocol.pairing`).
     """
-    pinned, digest, given = _root(root), _digest(root_sha256), _token(token)
+    server, named = split(server) if server is not None else (None, "")
+    if named and root_sha256 and named.lower() != root_sha256.lower():
+        raise InvalidParameter("root_sha256", "be the digest that the address names", root_sha256)
+    pinned, digest, given = _root(root), _digest(root_sha256 or named), _token(token)
     if server is None and not is_set_up(folder):
         raise InvalidParameter("server", "be given the first time", None)
     wanted = checked_url(server) if server is not None else ""
@@ -136,6 +141,8 @@ def _plan_at(url: str) -> str:
     """The plan of a server that the operator enrolled us with; before its first round it is the usual one."""
     try:
         return HttpTransport(url).current_round().plan
+    except WrongServer:  # nobody leaves a server for a web page
+        raise
     except (Refused, Unreachable):
         return ""
 

@@ -35,6 +35,8 @@ PRIVATE = (
     "/rounds/13",
     "/rounds/14",
     "/appeals",
+    "/access",
+    "/log",
     "/system",
     "/plan",
 )
@@ -314,6 +316,94 @@ def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(visit: V
         assert style == "solid", seen[-1]
     order = [seen.index(name) for name in ("Overview", "Log out", "Move on now", "Round 14", "As a table", "Search")]
     assert order == sorted(order)
+
+
+def test_an_invite_code_is_made_with_the_keyboard_alone(visit: Visit) -> None:
+    page = visit.log_in()
+    visit.go("/access")
+    page.focus("main")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        if page.evaluate("document.activeElement.id") == "uses":
+            break
+    page.keyboard.type("2")
+    page.keyboard.press("Tab")
+    page.keyboard.type("the choir")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("h1")).to_have_text("Make an invite code?")
+    page.focus("main button")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("h1")).to_have_text("Keep this code")
+    assert re.fullmatch(r"hci_[0-9a-f]{64}", page.inner_text(".secret code"))
+    visit.go("/access")
+    playwright.expect(page.locator("main")).to_contain_text("the choir")
+    visit.go("/log")
+    playwright.expect(page.locator("main")).to_contain_text("2 devices")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_not_there_is_a_page(visit: Visit, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    for width in (390, 1280):
+        visit.page.set_viewport_size({"width": width, "height": 800})
+        page = visit.go("/no/such/page")
+        playwright.expect(page.locator("h1")).to_have_text("There is no such page")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(AUDIT) == []
+    visit.forgive(404)
+
+
+@pytest.mark.parametrize("visit", [False], indirect=True)
+def test_a_server_without_phones_says_how_to_connect_one(visit: Visit) -> None:
+    page = visit.log_in()
+    visit.page.set_viewport_size({"width": 390, "height": 800})
+    visit.go("/")
+    playwright.expect(page.locator(".command")).to_contain_text(
+        f"hushcall phone init --server '{visit.url}#root-sha256="
+    )
+    assert page.evaluate("document.querySelector('.qr').getBoundingClientRect().width") >= 150
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(AUDIT) == []
+    light = page.evaluate("getComputedStyle(document.querySelector('.qr rect')).fill")
+    dark = page.evaluate("getComputedStyle(document.querySelector('.qr path')).fill")
+    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(16, 20, 24)")  # in any scheme: a camera reads it
+
+
+CONTRAST = """() => {
+  const luminance = (c) => {
+    const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const c = getComputedStyle(node).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(c)) return c;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = [];
+  for (const node of document.querySelectorAll("main *, header *")) {
+    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+    if (!own || node.closest("svg, .unseen, .skip, [hidden]") || !node.checkVisibility()) continue;
+    const [a, b] = [luminance(getComputedStyle(node).color), luminance(ground(node))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) found.push(`${ratio.toFixed(2)} ${node.outerHTML.slice(0, 90)}`);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_word_of_the_newer_pages_can_be_read(visit: Visit, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.log_in()
+    for path in ("/access", "/system", "/log", "/rounds/14", "/no/such/page"):
+        page = visit.go(path)
+        page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
+        assert page.evaluate(CONTRAST) == [], path
+    visit.forgive(404)
 
 
 def test_a_server_that_went_away_is_said(visit: Visit) -> None:

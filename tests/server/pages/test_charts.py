@@ -17,7 +17,14 @@ def test_every_bucket_has_its_own_place_and_larger_ones_are_deeper() -> None:
     assert levels[:11] == [0] * 11
     assert levels[11:] == sorted(levels[11:])
     assert {*levels} == {0, 1, 2, 3, 4, 5}
-    assert made.steps[-1] == 639 * 639
+    assert made.steps[-1] == (5, 639 * 639)
+    assert (made.skipped, made.found) == (True, False)
+
+
+def test_one_area_code_has_one_step_and_no_empty_columns() -> None:
+    made = heat_map([Bucket(202, 60, True, 1)])
+    assert (made.width, made.height, made.steps) == (40, 40, ((1, 60),))
+    assert (made.skipped, made.found) == (False, True)
 
 
 def test_bars_stay_in_their_box(seeded: Seeded) -> None:

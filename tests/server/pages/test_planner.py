@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from contextlib import suppress
+
 import pytest
 from fastapi.testclient import TestClient
 
+from hushcall.cli import main
 from hushcall.learn.planning import outlook
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
@@ -16,9 +21,21 @@ def test_the_planner_reckons_as_the_command_does(operator: TestClient) -> None:
     page = operator.get("/plan", params={"users": 1000, "epsilon": 4, "tau": 10, "spam": 150, "buckets": 400}).text
     assert f"{expected.detectable} reports" in page
     assert f"{expected.smallest_bucket} phones" in page
-    answer = operator.get("/plan/answer", params={"users": "1,000"})
+    answer = operator.get("/plan/answer", params={"users": "1,000", "buckets": "400"})
     assert f"{expected.detectable} reports" in answer.text
     assert "<html" not in answer.text
+
+
+def test_who_asks_page_and_command_the_same_in_few_words_hears_the_same(
+    operator: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["hushcall", "plan", "--users", "1000", "--profile", DEFAULT.name, "--json"])
+    with suppress(SystemExit):
+        main()
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    page = operator.get("/plan", params={"users": 1000}).text
+    assert all(f"{row[name]} reports" in page for name in ("detectable", "in_window"))
+    assert f"{row['smallest_bucket']} phones" in page
 
 
 def test_wrong_listings_stay_below_the_level() -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
+from hushcall.wording import counted
 
 if TYPE_CHECKING:
     from hushcall.lab.data.datasets import Calls
@@ -106,7 +107,7 @@ def describe(
     if json:
         show.print_json(facts | {"pictures": [str(path) for path in drawn]})
         return
-    show.console.print(_table(f"{facts['calls']:,} calls, {facts['first']} to {facts['last']}", facts))
+    show.console.print(_table(f"{counted(facts['calls'], 'call')}, {facts['first']} to {facts['last']}", facts))
     for path in drawn:
         show.console.print(f"Picture: {path}", soft_wrap=True)
 
@@ -138,7 +139,9 @@ def _tell(calls: Calls, json: bool, saved: Path | None) -> None:
         more = {"problems": dict(calls.problems), "notes": dict(calls.notes), "saved": saved and str(saved)}
         show.print_json(facts | more)
         return
-    show.console.print(f"{len(calls):,} valid calls on {calls.days} days, {calls.first.isoformat()} to {last}.")
+    show.console.print(
+        f"{counted(len(calls), 'valid call')} on {counted(calls.days, 'day')}, {calls.first.isoformat()} to {last}."
+    )
     for label, counts in (("Left out", calls.problems), ("Noted", calls.notes)):
         for reason, count in counts:
             show.console.print(f"{label}: {count:,} × {reason}")

@@ -36,7 +36,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the paper, or ours, and keep its figures.
 
-    Finished parts are cached in the output folder: a run that was stopped goes on where it was.
+    Finished parts are cached in the output folder: a run that was stopped goes on where it was. The page there shows
+    all experiments of the folder. Claims, the paper's or ours, are judged only on the data that they are about.
 
     [bold]Examples[/bold]
 
@@ -48,10 +49,11 @@ def experiment(
     """
     try:
         from hushcall.lab.study import study
+        from hushcall.lab.study.origin import is_synthetic
     except ImportError:
         raise MissingExtra("hushcall experiment", "lab") from None
     name = study.ALIASES.get(name, name)
-    left_out = study.ON_REAL_DATA if study.is_synthetic(data) else frozenset()
+    left_out = study.ON_REAL_DATA if is_synthetic(data) else frozenset()
     wanted = [n for n in study.names() if n not in left_out] if name == "all" else [name]
     if name in left_out:
         raise InvalidParameter("data", "name a file or folder of real complaints for this experiment", data)
@@ -59,7 +61,7 @@ def experiment(
         raise InvalidParameter("experiment", f"be one of {', '.join(study.names())}, all", name)
     study.prepare(out)
     options = study.Options(data, repetitions, seed, quick, workers, cap, out / "cache")
-    documents, figures = [], {}
+    documents = []
     with show.progress("reading the data"):
         calls = study.data_of(options)
     show.ready_to_decode()
@@ -67,8 +69,8 @@ def experiment(
         for place, one in enumerate(wanted):
             document = study.run(one, calls, options, partial(_step, bar, f"{place + 1} of {len(wanted)}"))
             documents.append(document)
-            figures[one] = study.keep(document, calls, out)
-    page = study.write_page(documents, figures, out)
+            study.keep(document, calls, out)
+    page = study.write_page(out)
     study.write_tables(documents, name, options, out)
     if json:
         show.print_json(documents if name == "all" else documents[0])
@@ -76,6 +78,8 @@ def experiment(
     for document in documents:
         if document["statements"]:
             show.console.print(_statements(document))
+    if quick:
+        show.console.print("A quick run: a look, not evidence.")
     show.console.print(f"Figures, tables and the page: {page}")
 
 

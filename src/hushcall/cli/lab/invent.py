@@ -10,6 +10,7 @@ from hushcall.cli import show
 from hushcall.cli.addresses import address_of
 from hushcall.cli.options import PROFILE_HELP, chosen_profile
 from hushcall.cli.show import Json
+from hushcall.wording import counted
 
 lab = typer.Typer(help="Worlds to try things on.", no_args_is_help=True)
 
@@ -57,5 +58,6 @@ def archive(
         show.print_json({"reports": found.reports, "buckets": len(found.buckets), "bytes": size, "planted": planted})
         return
     show.console.print(
-        f"{found.reports:,} reports of {len(found.buckets)} buckets, {size / 1e6:,.0f} MB; {len(planted)} planted."
+        f"{counted(found.reports, 'report')} of {counted(len(found.buckets), 'bucket')}, {size / 1e6:,.0f} MB; "
+        f"{len(planted)} planted."
     )

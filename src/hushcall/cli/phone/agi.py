@@ -10,6 +10,7 @@ import typer
 
 from hushcall.cli.phone.home import Home, opened
 from hushcall.errors import InvalidParameter
+from hushcall.wording import counted
 
 
 def agi(
@@ -39,7 +40,7 @@ def agi(
             asyncio.run(_until_stopped(server.run(host, port, lambda found: _say(f"listening on {host}:{found}"))))
         except OSError as error:
             raise InvalidParameter("listen", f"be a free address ({error.strerror})", listen) from None
-    _say(f"{server.answered} calls answered, {server.blocked} to be blocked, {server.malformed} malformed")
+    _say(f"{counted(server.answered, 'call')} answered, {server.blocked} to be blocked, {server.malformed} malformed")
 
 
 async def _until_stopped(running: Coroutine[Any, Any, None]) -> None:

@@ -17,6 +17,7 @@ from hushcall.cli import show
 from hushcall.cli.phone import agi, calls, crowd, keeping, personal, show_state
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
+from hushcall.errors import HushcallError, Refused
 
 if TYPE_CHECKING:
     from hushcall.phone.phone import Phone
@@ -33,7 +34,10 @@ LONGEST_NAP = 900
 
 def init(
     server: Annotated[
-        str | None, typer.Option(help="The server's address, like https://calls.example.org. Needed the first time.")
+        str | None,
+        typer.Option(
+            help="The server's address, like https://calls.example.org, or what its QR code says. Needed at first."
+        ),
     ] = None,
     invite: Annotated[str, typer.Option(help="An invite code, where the server asks for one.")] = "",
     token: Annotated[str, typer.Option(help="A device's token from the operator, instead of enrolling.")] = "",
@@ -152,14 +156,24 @@ def report(
 def sync(home: Home = None, json: Json = False) -> None:
     """Fetch the newest list and verify its signatures; if anything is wrong the old one stays.
 
+    A server that has not ended a round has no list yet: that is said, with the time of the first, and is no error.
+
     [bold]Examples[/bold]
 
       hushcall phone sync
     """
+    from hushcall.phone.screening.list_sync import NO_LIST
     from hushcall.protocol.blocklist import iso
 
-    with closing(phone_in(home)) as client, show.progress("fetching the list"), client.alone(LOCK_PATIENCE):
-        result = client.sync()
+    with closing(phone_in(home)) as client:
+        try:
+            with show.progress("fetching the list"), client.alone(LOCK_PATIENCE):
+                result = client.sync()
+        except Refused as refusal:
+            if refusal.problem != NO_LIST:
+                raise
+            _no_list(client, json=json)
+            return
     expires = iso(int(result.expires.timestamp()))
     if json:
         show.print_json({**asdict(result), "expires": expires})
@@ -169,6 +183,21 @@ def sync(home: Home = None, json: Json = False) -> None:
         f"List version {result.version}: {numbers} ({result.how}, {result.bytes:,} bytes); good until {expires}.",
         soft_wrap=True,
     )
+
+
+def _no_list(client: Phone, *, json: bool) -> None:
+    """The server has no list yet: when it will."""
+    from hushcall.phone.health import first_list
+    from hushcall.protocol.blocklist import iso
+
+    try:
+        info = client.transport.current_round()
+    except HushcallError:
+        info = None
+    if json:
+        show.print_json({"version": None, "first_after": None if info is None else iso(info.closes)})
+    else:
+        show.console.print(f"No list: {first_list(info)}", soft_wrap=True)
 
 
 def check(

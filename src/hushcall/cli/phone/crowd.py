@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.show import Json, counted
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
+from hushcall.wording import counted
 
 if TYPE_CHECKING:
     from hushcall.lab.live.trial import Planted, Tried

@@ -11,8 +11,9 @@ import typer
 
 from hushcall.cli import show
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened
-from hushcall.cli.show import Json, counted
+from hushcall.cli.show import Json
 from hushcall.errors import InvalidData, InvalidParameter
+from hushcall.wording import counted
 
 if TYPE_CHECKING:
     from hushcall.phone.saving import Restored

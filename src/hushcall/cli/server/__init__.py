@@ -1,1 +1,1 @@
-"""The operator's commands: serve, round, admin, keys, config, relay, archive, plan-of."""
+"""The operator's commands: serve, round, admin, keys, config, backup, restore, relay, archive, plan-of."""

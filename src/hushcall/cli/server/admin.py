@@ -14,6 +14,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.server.on_service import acting, on_service
 from hushcall.cli.show import Json
+from hushcall.wording import counted
 
 if TYPE_CHECKING:
     from hushcall.server.service import Service
@@ -85,7 +86,7 @@ def invite(
 
       hushcall admin invite --uses 100
     """
-    with acting(service, "invite", f"{uses} devices", note):
+    with acting(service, "invite", counted(uses, "device"), note):
         code = service.devices.invite(uses, note, service.now)
     _say({"invite": code, "uses": uses}, json, f"{code}\nEnrols {uses} device(s). It is not shown again.")
 
@@ -159,7 +160,7 @@ def enrol(
 
       hushcall admin enrol --count 3 --json
     """
-    with acting(service, "enrol", f"{count} devices"):
+    with acting(service, "enrol", counted(count, "device")):
         made = service.devices.enrol_many(count, service.now)
     text = "\n".join(f"device {device}: {secret}" for device, secret in made)
     _say({"devices": [{"device": device, "token": secret} for device, secret in made]}, json, text)

@@ -10,6 +10,7 @@ from hushcall.cli import show
 from hushcall.cli.server.on_service import DATABASE_FILE, ConfigOption, DatabaseOption, DataOption, chosen_settings
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
+from hushcall.wording import counted
 
 config = typer.Typer(help="The server's settings: a TOML file, then HUSHCALL_* variables.", no_args_is_help=True)
 
@@ -88,7 +89,7 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
         show.console.print("keys: ok")
     if settings.list.allow_file is not None:
         count = len(exclusions.read_allow_file(settings.list.allow_file, settings.round.chosen_plan()))
-        show.console.print(f"allowlist: ok, {count} numbers")
+        show.console.print(f"allowlist: ok, {counted(count, 'number')}")
 
 
 @config.command("example")

@@ -18,7 +18,15 @@ from hushcall.lab.live.demo import Day, Demo, Plan, stage
 
 WIDTHS = {"desk": (1280, 900), "hand": (390, 844)}
 PUBLIC = {"welcome": "/", "owner": "/owner", "api": "/docs"}
-PRIVATE = {"dashboard": "/", "list": "/list", "number": "/numbers/{number}", "system": "/system", "plan": "/plan"}
+PRIVATE = {
+    "dashboard": "/",
+    "list": "/list",
+    "number": "/numbers/{number}",
+    "access": "/access",
+    "log": "/log",
+    "system": "/system",
+    "plan": "/plan",
+}
 
 
 def browser_path() -> str:

@@ -22,6 +22,8 @@ HEAVY = 143
 """The paper's smallest τ: the least that its protocol looks for."""
 STRIPED = 100
 """Complaints a day above which the paper marks a number in its picture of area codes."""
+PICTURES = ("per-day", "per-number", "buckets", "amplification")
+"""What the pictures' files are called."""
 LEVELS = (1, 10, 20, 50, STRIPED, HEAVY)
 
 
@@ -105,7 +107,7 @@ def pictures(calls: Calls, folder: Path, ending: str = "png") -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidParameter("pictures", f"be a folder that can be made ({error.strerror})", str(folder)) from None
-    paths = [folder / f"{name}.{ending}" for name in ("per-day", "per-number", "buckets", "amplification")]
+    paths = [folder / f"{name}.{ending}" for name in PICTURES]
     day = busiest_day(calls)
     date = calls.date(day)
     areas, _, counts = calls.counts(day)

@@ -9,6 +9,7 @@ from typing import Any
 
 from hushcall.lab.study.experiments import Statement
 from hushcall.version import __version__
+from hushcall.wording import counted
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #0072B2; --bad: #D55E00; }
@@ -21,7 +22,11 @@ th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align
 th:first-child, td:first-child, .words td, .words th { text-align: left; white-space: normal; }
 .yes { color: var(--good); font-weight: 600; } .no { color: var(--bad); font-weight: 600; }
 code { font-size: .9em; }
+.quick { border-left: 4px solid var(--bad); padding: .2rem .8rem; font-weight: 600; }
 """
+
+
+QUICK = "A quick run: few days, one repetition, fewer points. A look, not evidence."
 
 
 def page(documents: Sequence[Mapping[str, Any]], figures: Mapping[str, Sequence[Path]], title: str) -> str:
@@ -39,11 +44,14 @@ def page(documents: Sequence[Mapping[str, Any]], figures: Mapping[str, Sequence[
 
 def _section(document: Mapping[str, Any], figures: Sequence[Path]) -> str:
     run = document["run"]
-    facts = f"{run['data']}, {run['days']} days, {run['phones']:,} phones, "
-    facts += f"{run['repetitions']} repetitions, seed {run['seed']}"
+    facts = f"{run['data']}, {counted(run['days'], 'day')}, {counted(run['phones'], 'phone')}, "
+    facts += f"{counted(run['repetitions'], 'repetition')}, seed {run['seed']}"
     parts = [
-        f"<h2>{html.escape(document['title'])}</h2><p>{html.escape(document['about'])}. <small>{facts}.</small></p>"
+        f"<h2>{html.escape(document['title'])}</h2>"
+        f"<p>{html.escape(document['about'])}. <small>{html.escape(facts)}.</small></p>"
     ]
+    if run.get("quick"):
+        parts.append(f"<p class='quick'>{QUICK}</p>")
     for path in figures:
         svg = path.read_text(encoding="utf-8")
         parts.append(f"<figure>{svg[svg.index('<svg') :]}</figure>")
@@ -89,11 +97,11 @@ def markdown(documents: Sequence[Mapping[str, Any]], command: str, heading: str 
             continue
         run = document["run"]
         parts += [f"## {document['title']}", ""]
-        facts = f"{run['data'].split('/')[-1]}, {run['days']} days, {run['phones']:,} phones"
+        facts = f"{run['data'].split('/')[-1]}, {counted(run['days'], 'day')}, {counted(run['phones'], 'phone')}"
         facts += f", {run['repetitions']} repetitions, seed {run['seed']}" if run["repetitions"] > 1 else ""
         facts += f", at most {run['cap']} calls per number and area code" if run["cap"] else ""
-        parts.append(facts + ".")
-        parts += ["", "| said | measured | |", "|---|---|---|"]
+        parts.append(facts + (f". {QUICK}" if run.get("quick") else "."))
+        parts += ["", "| said | measured | |", "|---|---|---|"] if document["statements"] else []
         for one in document["statements"]:
             verdict = "agrees" if one["agrees"] else "**differs**" + (f": {one['why']}" if one["why"] else "")
             parts.append(f"| {one['says']} | {one['measured']} | {verdict} |")

@@ -17,12 +17,13 @@ from hushcall.lab.data.synthesis import synthesise
 from hushcall.lab.study import analytic, describe, poisoning, report, result_figures, users
 from hushcall.lab.study.experiments import EXPERIMENTS
 from hushcall.lab.study.months import Setting, busiest
+from hushcall.lab.study.origin import REAL_DAYS, Origin, in_its_own_name, is_synthetic, origin_of
 from hushcall.lab.study.runner import fingerprint, run_all
 from hushcall.version import __version__
 from hushcall.whole_file import write_whole
 
-REAL_DAYS = (date(2020, 2, 17), date(2020, 3, 18))
-"""The thirty days of 2020 that match the paper's month; taken where the data hold them."""
+QUICK_DAYS = 10
+"""What a quick run looks at."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,6 @@ class Options:
     workers: int | None = None
     cap: int = 0
     cache: Path | None = None
-
-
-def is_synthetic(data: str) -> bool:
-    """Whether ``data`` asks for an invented month; anything else is a path."""
-    return data == "synth" or data.startswith("synth:")
 
 
 def prepare(folder: Path) -> None:
@@ -92,15 +88,18 @@ def run(name: str, calls: Calls, options: Options, progress: Callable[[str, int,
         found["statements"] = [asdict(one) for one in experiment.statements(rows)]
     else:
         raise InvalidParameter("experiment", f"be one of {', '.join(names())}", name)
-    facts = {"data": options.data, "fingerprint": fingerprint(calls), "days": calls.days, "phones": busiest(calls)}
+    found = in_its_own_name(name, found, options.data, calls)
+    days = min(calls.days, QUICK_DAYS) if options.quick and name in EXPERIMENTS else calls.days
+    facts = {"data": options.data, "fingerprint": fingerprint(calls), "days": days, "phones": busiest(calls)}
+    facts |= {"origin": str(origin_of(options.data, calls)), "command": _command(name, options)}
     once = options.quick or name not in EXPERIMENTS  # what is computed from laws needs no second time
     facts |= {"repetitions": 1 if once else options.repetitions, "seed": options.seed, "cap": options.cap}
     return {"name": name, **found, "run": facts | {"quick": options.quick, "version": __version__}}
 
 
 def _shortened(setting: Setting, options: Options) -> Setting:
-    """A quick run looks at ten days."""
-    return replace(setting, days=min(setting.days or 10, 10)) if options.quick else setting
+    """A quick run looks at a few days."""
+    return replace(setting, days=min(setting.days or QUICK_DAYS, QUICK_DAYS)) if options.quick else setting
 
 
 def names() -> list[str]:
@@ -148,17 +147,55 @@ def keep(document: dict[str, Any], calls: Calls, folder: Path) -> list[Path]:
     return [folder / f"{name}.svg"]
 
 
-def write_page(documents: Sequence[dict[str, Any]], figures: dict[str, list[Path]], folder: Path) -> Path:
-    """The report, all in one file."""
+def kept(folder: Path) -> tuple[list[dict[str, Any]], dict[str, list[Path]]]:
+    """What experiments have left in a folder, in their order: documents, and the figures of each."""
+    documents, figures = [], {}
+    for name in names():
+        try:
+            document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+            usable = document["name"] == name and document["run"]["version"] and "statements" in document
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if usable:
+            documents.append(document)
+            stems = describe.PICTURES if name == "data" else (name,)
+            figures[name] = [path for stem in stems if (path := folder / f"{stem}.svg").exists()]
+    return documents, figures
+
+
+def write_page(folder: Path) -> Path:
+    """One page for all experiments of a folder, all in one file."""
+    documents, figures = kept(folder)
     path = folder / "report.html"
-    write_whole(path, report.page(documents, figures, "hushcall: the paper reproduced, and beyond it"))
+    write_whole(path, report.page(documents, figures, _title(documents)))
     return path
 
 
+def _title(documents: Sequence[dict[str, Any]]) -> str:
+    """What a page of these is about."""
+    of = {(run.get("origin", Origin.PAPER), Path(run["data"]).name) for run in (one["run"] for one in documents)}
+    if {origin for origin, _ in of} == {Origin.PAPER}:
+        subject = "the paper reproduced, and beyond it"
+    elif len(of) == 1:
+        subject = f"experiments on {next(iter(of))[1]}"
+    else:
+        subject = "experiments"
+    quick = all(one["run"].get("quick") for one in documents)
+    return f"hushcall: {subject}{' (a quick look)' if quick and documents else ''}"
+
+
 def write_tables(documents: Sequence[dict[str, Any]], name: str, options: Options, folder: Path) -> Path:
-    """The main tables as Markdown, under the command that makes them again."""
+    """The main tables as Markdown, under the command that makes them again, with those that the folder has already."""
     path = folder / "results.md"
-    write_whole(path, report.markdown(documents, _command(name, options), _heading(name, options)))
+    new = {document["name"] for document in documents}
+    before = [document for document in kept(folder)[0] if document["name"] not in new]
+    if not before:
+        text = report.markdown(documents, _command(name, options), _heading(name, options))
+    else:
+        together = sorted([*before, *documents], key=lambda document: names().index(document["name"]))
+        commands = dict.fromkeys(document["run"].get("command", _command(name, options)) for document in together)
+        text = report.markdown(together, "`, `".join(commands))
+    write_whole(path, text)
     return path
 
 

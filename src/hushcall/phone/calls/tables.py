@@ -66,7 +66,7 @@ def table_for(
     ``columns`` is what the owner says about it this time; without it, what was said about a table with this header. A
     table of which nothing was said is :class:`NotAgreed`.
     """
-    if columns is None and (form not in (None, NAMED_COLUMNS.name) or not _is_table(head, form, filename)):
+    if form not in (None, NAMED_COLUMNS.name) or not _is_table(head, form, filename, said=columns is not None):
         return None
     given = None if columns in (None, GUESS) else parse_columns(columns or "")
     understood = columns_of(head, given)
@@ -82,8 +82,16 @@ def table_for(
     return table(json.loads(store.get(name)))
 
 
-def _is_table(head: bytes, form: str | None, filename: str) -> bool:
-    return bool(head.strip()) and (form == NAMED_COLUMNS.name or detect(head, filename) is NAMED_COLUMNS)
+def _is_table(head: bytes, form: str | None, filename: str, *, said: bool) -> bool:
+    """Whether it is one by its head; what nobody knows is one if the owner has said which column is what."""
+    if form == NAMED_COLUMNS.name or not head.strip():
+        return bool(head.strip())
+    try:
+        return detect(head, filename) is NAMED_COLUMNS
+    except InvalidData:
+        if said:
+            return True
+        raise
 
 
 def _setting(columns: Columns) -> str:

@@ -26,6 +26,8 @@ from hushcall.phone.home.trouble import COUNTER, FILE, Cause, StoreTrouble
 LISTS = "lists"
 SYNC_TROUBLE = "sync.trouble"
 """The setting that says why the last list was not trusted; empty where it was."""
+NO_LIST_YET = "sync.none"
+"""The setting that says that the server had no list when it was last asked."""
 BUSY_SECONDS = 10.0
 ENDINGS = ("", "-wal", "-shm", "-journal")
 """What the files of one SQLite database are called, behind its name."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from hushcall.anonymity import tokens
-from hushcall.errors import InvalidParameter, Refused, Unreachable
+from hushcall.errors import InvalidParameter, Refused, Unreachable, WrongServer
 from hushcall.protocol.anonymity import AnonymityTerms
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.work import MOST_BITS, solve
@@ -150,7 +150,7 @@ class HttpTransport:
                 return answer
             pause = _pause(answer.headers, attempt)
             if answer.status not in _AGAIN or attempt == ATTEMPTS or pause > LONGEST_PAUSE:
-                raise _refusal(answer)
+                raise self._refusal(answer)
             self._sleep(pause)
             attempt += 1
 
@@ -183,7 +183,14 @@ class HttpTransport:
     def _json(self, answer: Answer) -> dict[str, Any]:
         found = _document(answer)
         if found is None:
-            raise InvalidParameter("the server's answer", "be one JSON object", f"{len(answer.data)} bytes")
+            raise WrongServer(self.url, answer.status, _kind(answer))
+        return found
+
+    def _refusal(self, answer: Answer) -> Refused:
+        """What an answer that is no yes means. One that is in nobody's words but a web server's is not of ours."""
+        found = _refusal(answer)
+        if found.problem == f"http-{answer.status}" and answer.status not in _AGAIN:
+            return WrongServer(self.url, answer.status, _kind(answer))
         return found
 
 
@@ -221,6 +228,11 @@ def _refusal(answer: Answer) -> Refused:
     kind = _line(problem.get("type", "")).rpartition(":")[2] or f"http-{answer.status}"
     detail = _line(problem.get("detail") or problem.get("title") or "no reason given.")
     return Refused(kind[:60], answer.status, detail, _line(problem.get("todo", "")))
+
+
+def _kind(answer: Answer) -> str:
+    """What somebody sent instead of JSON, by its own word."""
+    return _line(answer.headers.get("Content-Type", "").partition(";")[0])[:60]
 
 
 def _line(value: object) -> str:

@@ -29,6 +29,8 @@ __all__ = ["Action", "ListClient", "LoadedList", "Policy", "SyncResult", "Verdic
 LIST_TARGET = "blocklist.jsonl"
 ROOT_FILE = "trusted-root.json"
 METADATA_FOLDER = "metadata"
+NO_LIST = "no-list"
+"""The problem of a server that has signed nothing yet: that passes with its first round."""
 How = Literal["unchanged", "delta", "full"]
 
 
@@ -70,7 +72,7 @@ class ListClient:
         source = tuf_source.TrustedSource(self.folder / METADATA_FOLDER, url, root, fetcher)
         info = source.info(LIST_TARGET)
         if info is None:
-            raise Refused("not-found", 404, "the server has published no list yet.", "Try again after its first round.")
+            raise Refused(NO_LIST, 404, "the server has published no list yet.", "Try again after its first round.")
         held = _content(self.folder / LIST_FILE)
         how, data = _newest(source, info, held)
         loaded = LoadedList.from_bytes(data)

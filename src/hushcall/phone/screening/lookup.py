@@ -18,6 +18,7 @@ from hushcall.errors import InvalidList
 from hushcall.phone.home.action import Action
 from hushcall.protocol.blocklist import FORMATS, Entry, iso, unix
 from hushcall.protocol.list_index import ListIndex
+from hushcall.wording import counted
 
 if TYPE_CHECKING:
     from hushcall.numbers import Number
@@ -152,6 +153,6 @@ def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POL
         return Verdict(Action.ALLOW, "not on the list", None, warning)
     days = f"seen on {entry.days} day{'s' if entry.days > 1 else ''}"
     days += f" and over {entry.window} together" if entry.window > 1 else ""
-    phones = f"reported by about {entry.estimate:.0f} phones (at least {entry.low:.0f})"
+    phones = f"reported by about {counted(round(entry.estimate), 'phone')} (at least {entry.low:.0f})"
     block = policy.blocks(entry, loaded.header)
     return Verdict(Action.BLOCK if block else Action.WARN, f"{phones}, {days}", entry, warning)

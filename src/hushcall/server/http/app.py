@@ -110,7 +110,16 @@ async def _plain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     if isinstance(error.__cause__, Problem):  # raised while the framework read the body: too large
         return await _problem(request, error.__cause__)
+    if error.status_code == 404 and _wants_page(request):
+        metrics.REFUSED.labels("not-found").inc()
+        return await asyncio.get_running_loop().run_in_executor(None, pages.missing, request)
     names = {404: "not-found", 405: "method-not-allowed"}
     answer = await _problem(request, Problem(names.get(error.status_code, "bad-request")))
     answer.headers.update(error.headers or {})  # which methods are allowed
     return answer
+
+
+def _wants_page(request: Request) -> bool:
+    """Whether somebody looks at it: browsers name HTML first, and what is below /v1, /api and /dav is for machines."""
+    for_machines = request.url.path.startswith(("/v1/", "/api/", "/dav/", "/static/", "/.well-known/"))
+    return request.method == "GET" and not for_machines and "text/html" in request.headers.get("accept", "")

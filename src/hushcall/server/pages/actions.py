@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hushcall.errors import HushcallError, InvalidNumber
 from hushcall.numbers import NumberingPlan
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, PUBLISHED, TAKES_UPLOADS, RoundState
-from hushcall.server.access.devices import Admin
+from hushcall.server.access.devices import SCOPES, Admin
 from hushcall.server.logs import log
 from hushcall.server.pages.words import number as spaced
 from hushcall.server.problems import Problem
@@ -20,7 +21,9 @@ from hushcall.server.rounds.round_status import one_round
 from hushcall.server.rounds.state_machine import Seen
 from hushcall.server.service import Service
 
-_MOST = {"why": 1000, "who": 200, "number": 40}
+_MOST = {"why": 1000, "who": 200, "number": 40, "note": 200, "invite": 40}
+_WHOLE = {"entry": 1 << 31, "round": 1 << 31, "device": 1 << 53, "token": 1 << 31, "uses": 100_001}
+"""Fields that are whole numbers from 1 on, and what each is below."""
 
 FLASHES = {
     "appealed": "The appeal is open. A list without the number is published.",
@@ -33,6 +36,10 @@ FLASHES = {
     "disallowed-listed": "The number is off the allowlist, and a new list is published.",
     "held": "The round is held.",
     "released": "The round goes on.",
+    "discarded": "The round is discarded: nothing is learnt from it.",
+    "device-revoked": "The device is revoked.",
+    "invite-revoked": "The code enrols nobody else.",
+    "token-revoked": "The token is revoked.",
     "advancing": "Rounds move on now.",
     "in": "You are logged in.",
     "out": "You are logged out.",
@@ -51,15 +58,22 @@ class Asked:
     why: str = ""
     who: str = ""
     seen: Seen | None = None  # the newest round, as the page that asks showed it
+    device: int = 0
+    token: int = 0
+    uses: int = 0
+    invite: str = ""
+    note: str = ""
+    scopes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Done:
-    """What to say, and where to go. ``later`` is what still runs when that is answered."""
+    """What to say, and where to go. ``later`` is what still runs then; ``made`` a secret that is shown, this once."""
 
     flash: str
     path: str
     later: Callable[[], None] | None = None
+    made: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,19 +99,30 @@ def checked(action: Action, form: Mapping[str, str], admin: Admin, plan: Numberi
     why, who = form.get("why", "").strip(), form.get("who", "").strip()
     if "why" in action.fields and not why:
         raise Problem("bad-request", "Say why: it is kept in the log.")
-    number, whole = "", {}
+    number, given = "", dict[str, Any]()
     if "number" in action.fields:
         try:
             number = str(plan.parse(form.get("number", "")))
         except InvalidNumber:
             raise Problem("malformed-number") from None
-    for name in ("entry", "round"):
-        text = form.get(name, "")
-        if name in action.fields and not (_whole(text) and 0 < int(text) < 1 << 31):
-            raise Problem("bad-request", f"The field '{name}' must be a whole number.")
-        whole[name] = int(text) if name in action.fields else 0
+    for name, below in _WHOLE.items():
+        text = form.get(name, "").strip()
+        if name in action.fields and not (_whole(text) and 0 < int(text) < below):
+            raise Problem("bad-request", f"The field '{name}' must be a whole number below {below:,}.")
+        given[name] = int(text) if name in action.fields else 0
+    given |= {name: form.get(name, "").strip() for name in ("invite", "note") if name in action.fields}
+    scopes = frozenset(scope for scope in SCOPES if form.get(f"scope-{scope}") and f"scope-{scope}" in action.fields)
     seen = _read_seen(form.get("seen", ""))
-    return Asked(admin, number, whole["entry"], whole["round"], why, who or admin.note or "operator", seen)
+    return Asked(admin, number, why=why, who=who or admin.note or "operator", seen=seen, scopes=scopes, **given)
+
+
+_LOGGED = {
+    "advance": "force",
+    "revoke-device": "revoke",
+    "revoke-invite": "revoke invite",
+    "revoke-token": "revoke token",
+}
+"""What the log calls an action, as the command line and the API have it, where a page has another name for it."""
 
 
 def _read_seen(text: str) -> Seen | None:
@@ -106,16 +131,25 @@ def _read_seen(text: str) -> Seen | None:
 
 
 def _whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 12
+    return text.isascii() and text.isdigit() and len(text) <= 16
 
 
 def perform(action: Action, service: Service, asked: Asked) -> Done:
     """Do it; what one of our own rules refuses becomes a problem in its words. Either is in the log."""
-    named = (asked.number, asked.entry and f"appeal {asked.entry}", asked.round and f"round {asked.round}")
+    named = (
+        asked.number,
+        asked.entry and f"appeal {asked.entry}",
+        asked.round and f"round {asked.round}",
+        asked.device and f"device {asked.device}",
+        asked.token and f"token {asked.token}",
+        asked.uses and f"{asked.uses} devices",
+        asked.invite,
+        ",".join(sorted(asked.scopes)),
+    )
     about = next((one for one in named if one), "")
-    what = "force" if action.name == "advance" else action.name
+    what = _LOGGED.get(action.name, action.name)
     try:
-        with service.audit.act(asked.admin.id, asked.admin.note, what, about, asked.why):
+        with service.audit.act(asked.admin.id, asked.admin.note, what, about, asked.why or asked.note):
             return action.do(service, asked)
     except HushcallError as error:
         rule = f"The {getattr(error, 'field', 'request')} must {getattr(error, 'rule', 'be possible just now')}."
@@ -188,9 +222,12 @@ def _newest(service: Service) -> str:
     return "" if newest is None else f"{newest.id} {newest.state}"
 
 
-def _says(text: str) -> Callable[[Service, Asked], str]:
+def says(text: str) -> Callable[[Service, Asked], str]:
+    """A question that only names what was asked for."""
+
     def said(_: Service, asked: Asked) -> str:
-        return text.format(number=spaced(asked.number), entry=asked.entry, round=asked.round)
+        plain = {name: getattr(asked, name) for name in ("entry", "round", "device", "token", "uses", "invite")}
+        return text.format(number=spaced(asked.number), scopes=", ".join(sorted(asked.scopes)) or "nothing", **plain)
 
     return said
 
@@ -204,7 +241,7 @@ ACTIONS = {
             "Appeal a number",
             "Take it off",
             ("number", "why", "who"),
-            _says("{number} leaves the list at once, and stays off while the appeal is open."),
+            says("{number} leaves the list at once, and stays off while the appeal is open."),
             _appeal,
         ),
         Action(
@@ -213,7 +250,7 @@ ACTIONS = {
             "Close an appeal",
             "Close the appeal",
             ("entry", "why"),
-            _says("Appeal {entry} ends: its number may be listed again."),
+            says("Appeal {entry} ends: its number may be listed again."),
             _close,
         ),
         Action(
@@ -222,7 +259,7 @@ ACTIONS = {
             "Never list a number",
             "Put it on the allowlist",
             ("number", "why", "who"),
-            _says("{number} leaves the list at once and is never listed again, whatever phones report."),
+            says("{number} leaves the list at once and is never listed again, whatever phones report."),
             _allow,
         ),
         Action(
@@ -231,7 +268,7 @@ ACTIONS = {
             "Take a number off the allowlist",
             "Take it off the allowlist",
             ("number",),
-            _says("{number} may be listed again if rounds find it."),
+            says("{number} may be listed again if rounds find it."),
             _disallow,
         ),
         Action(
@@ -240,7 +277,7 @@ ACTIONS = {
             "Hold a round",
             "Hold it",
             ("round", "why"),
-            _says("Round {round} stops where it is: it takes no uploads and is not decoded until it is released."),
+            says("Round {round} stops where it is: it takes no uploads and is not decoded until it is released."),
             _hold,
         ),
         Action(
@@ -249,7 +286,7 @@ ACTIONS = {
             "Release a round",
             "Let it go on",
             ("round",),
-            _says("Round {round} goes on from where it was held."),
+            says("Round {round} goes on from where it was held."),
             _release,
         ),
         Action("advance", "rounds", "Move on now", "Move on", ("seen",), _what_moves, _advance, _newest),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hushcall.server.pages.findings import Bucket
 from hushcall.server.pages.overview import Took
 from hushcall.server.pages.words import count, day
+from hushcall.wording import counted
 
 LEVELS = 5
 COLUMNS = 26
@@ -48,7 +49,7 @@ def participation(took: Sequence[Took], width: int = 600, height: int = 140, lea
     bars = []
     for place, one in enumerate(took):
         tall, refused = (height * part / top for part in (one.devices, one.refused))
-        words = f"Round {one.round}, {day(one.opens)}: {count(one.devices)} devices, {count(one.refused)} refused"
+        words = f"Round {one.round}, {day(one.opens)}: {counted(one.devices, 'device')}, {count(one.refused)} refused"
         bars.append(
             Bar(
                 round(place * step, 2),
@@ -89,7 +90,9 @@ class HeatMap:
     cells: tuple[Cell, ...]
     width: int
     height: int
-    steps: tuple[int, ...]  # the most phones of each level
+    steps: tuple[tuple[int, int], ...]  # the levels that there are, and the most phones of each
+    skipped: bool
+    found: bool
 
 
 def heat_map(buckets: Sequence[Bucket]) -> HeatMap:
@@ -97,16 +100,19 @@ def heat_map(buckets: Sequence[Bucket]) -> HeatMap:
     sizes = [bucket.users for bucket in buckets if bucket.runs]
     low, high = math.log(max(min(sizes, default=1), 1)), math.log(max(max(sizes, default=1), 1))
     span = max(high - low, 1e-9)
+    columns = max(min(COLUMNS, len(buckets)), 1)
     cells = []
     for place, bucket in enumerate(buckets):
-        row, column = divmod(place, COLUMNS)
+        row, column = divmod(place, columns)
         share = (math.log(max(bucket.users, 1)) - low) / span
         level = min(int(share * LEVELS) + 1, LEVELS) if bucket.runs else 0
         state = f"runs, {count(bucket.found)} found" if bucket.runs else "skipped"
-        title = f"{bucket.code}: {count(bucket.users)} phones, {state}"
+        title = f"{bucket.code}: {counted(bucket.users, 'phone')}, {state}"
         cells.append(Cell(column * CELL, row * CELL, level, bucket.code, bucket.found, title))
-    steps = tuple(round(math.exp(low + span * step / LEVELS)) for step in range(1, LEVELS + 1))
-    return HeatMap(tuple(cells), COLUMNS * CELL, max(-(-len(buckets) // COLUMNS), 1) * CELL, steps)
+    levels = sorted({cell.level for cell in cells} - {0})
+    steps = tuple((level, round(math.exp(low + span * level / LEVELS))) for level in levels)
+    size = (columns * CELL, max(-(-len(buckets) // columns), 1) * CELL)
+    return HeatMap(tuple(cells), *size, steps, any(not cell.level for cell in cells), any(c.found for c in cells))
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,11 @@ def verdicts(connection: Connection, service: Service, published: PublishedList 
     return Verdicts(published, exclusions(connection, settings, service.plan), bool(settings.allow_command))
 
 
+def oldest_round(store: Store) -> int:
+    """The first round that there is: not always 1, since a restore moves rounds up."""
+    return int(store.rows(sa.select(sa.func.min(schema.rounds.c.id)))[0][0] or 1)
+
+
 def buckets(store: Store, round_id: int | None = None) -> tuple[int, tuple[Bucket, ...]]:
     """The buckets of a round; by default of the newest that was decided. Round 0: none was yet."""
     with store.read() as connection:

@@ -9,14 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
+from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
 from hushcall.profiles import Profile
 from hushcall.protocol.states import HELD
 from hushcall.server.db import schema
 from hushcall.server.db.rows import VersionRow, newest_version
-from hushcall.server.db.store import PublishedFiles
+from hushcall.server.db.store import PublishedFiles, parse_url
 from hushcall.server.service import Service
+from hushcall.server.settings import Settings
 from hushcall.server.signing import signer
 from hushcall.server.signing.signer import LIFETIMES, RoleStatus
 from hushcall.version import __version__
@@ -105,6 +107,31 @@ def machine(service: Service) -> Machine:
             (name, int(connection.execute(count).scalar_one())) for name, count in zip(names, counts, strict=True)
         )
     return Machine(__version__, str(revision), database, int(size or 0), rows)
+
+
+def settings_in_force(settings: Settings) -> list[tuple[str, list[tuple[str, str, bool]]]]:
+    """Every setting by section: its name, its value in words, and whether it is other than by default; no password."""
+    general = [
+        ("data", str(settings.data), settings.data != Settings.model_fields["data"].default),
+        ("database", parse_url(settings.url).render_as_string(hide_password=True), bool(settings.database)),
+    ]
+    sections = [("general", general)]
+    for name, section in settings:
+        if isinstance(section, BaseModel):
+            usual = type(section)()
+            rows = [(inner, _said(value), value != getattr(usual, inner)) for inner, value in section]
+            sections.append((name, rows))
+    return sections
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value) or "none"
+    return str(value) or "none"
 
 
 def _sqlite_bytes(connection: Connection) -> int:

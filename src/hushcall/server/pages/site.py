@@ -110,6 +110,7 @@ class Site:
             "health": self.health.get(),
             "now": self.service.now,
             "decided_key": key,
+            "scheduler": self.service.settings.round.scheduler,
             **_NAMES,
         }
 

@@ -18,6 +18,7 @@ from hushcall.server.problems import Problem, refusals
 from hushcall.server.publishing import appeals, publisher
 from hushcall.server.rounds.round_status import newest_statuses, status
 from hushcall.server.service import Service
+from hushcall.wording import counted
 
 router = APIRouter(
     prefix="/v1/admin",
@@ -211,7 +212,7 @@ def disallow(request: Request, number: PhoneNumber) -> dict[str, Any]:
 def enrol_many(request: Request, asked: Many) -> dict[str, Any]:
     """Their tokens are shown once."""
     admin, service = operator(request, "devices"), service_of(request)
-    with _acting(service, admin, "enrol", f"{asked.count} devices"):
+    with _acting(service, admin, "enrol", counted(asked.count, "device")):
         made = service.devices.enrol_many(asked.count, service.now)
     return {"devices": [{"device": device, "token": token} for device, token in made]}
 
@@ -263,5 +264,5 @@ def audit_log(
 def invite(request: Request, asked: Invitation) -> dict[str, Any]:
     """The code is shown once."""
     admin, service = operator(request, "devices"), service_of(request)
-    with _acting(service, admin, "invite", f"{asked.uses} devices", asked.note):
+    with _acting(service, admin, "invite", counted(asked.uses, "device"), asked.note):
         return {"invite": service.devices.invite(asked.uses, asked.note, service.now), "uses": asked.uses}

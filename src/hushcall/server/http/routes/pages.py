@@ -19,9 +19,11 @@ from hushcall.server.access.sessions import COOKIE, HOURS, Session, from_here, s
 from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.http.rendered import answer
 from hushcall.server.http.requests import RoundId, parsed_number, service_of
-from hushcall.server.pages import charts, findings
+from hushcall.server.http.routes.phones import forwarded
+from hushcall.server.pages import access, charts, findings
 from hushcall.server.pages.actions import ACTIONS, FLASHES, checked, perform
 from hushcall.server.pages.api import groups
+from hushcall.server.pages.health import settings_in_force
 from hushcall.server.pages.listed import Slice, search
 from hushcall.server.pages.planner import MECHANISMS, Plan, plan
 from hushcall.server.pages.rendering import HTML, Served, render, static_files
@@ -141,6 +143,7 @@ def home(request: Request) -> Response:
         return shown(request, None, "welcome.html", **site.welcome_values())
     values: dict[str, Any] = {"budget": site.budget(), "live": site.live(operator=True).data.decode()}
     decided = site.decided().data.decode()
+    values |= {"connect": None} if site.overview.get().devices else _connect(request)
     return shown(request, session, "overview.html", decided=decided, crowds=site.crowds(), **values)
 
 
@@ -206,6 +209,7 @@ def round_page(request: Request, round_id: RoundId, page: Page = 1) -> Response:
         "round.html",
         round=seen,
         newest=newest.id,
+        oldest=findings.oldest_round(store),
         bucket_round=round_id,
         buckets=buckets,
         map=charts.heat_map(buckets),
@@ -224,6 +228,15 @@ def appeals_page(request: Request, page: Page = 1, allowed: Page = 1) -> Respons
     return shown(request, session, "appeals.html", log=log, allowed=kept)
 
 
+@router.get("/access")
+def access_page(request: Request, page: Page = 1) -> Response:
+    """Devices, invite codes, operators' tokens, and how a phone connects."""
+    session = visitor(request)
+    if session is None:
+        return to_login(request)
+    return shown(request, session, "access.html", **_connect(request), **access.values(service_of(request), page))
+
+
 @router.get("/log")
 def log_page(request: Request, page: Page = 1) -> Response:
     """What operators did."""
@@ -240,11 +253,9 @@ def system_page(request: Request) -> Response:
     if session is None:
         return to_login(request)
     site.health.forget()
-    values: dict[str, Any] = {
-        "health": site.health.get(),
-        "machine": site.machine.get(),
-        "settings": site.service.settings,
-    }
+    settings = site.service.settings
+    values: dict[str, Any] = {"health": site.health.get(), "machine": site.machine.get(), "settings": settings}
+    values["in_force"] = settings_in_force(settings)
     return shown(request, session, "system.html", devices=site.overview.get().devices, **values)
 
 
@@ -329,7 +340,7 @@ def act(request: Request, name: str, form: Form) -> Response:
     if refusal := _forged(request, session, form):
         return refusal
     try:
-        action = ACTIONS.get(name)
+        action = ACTIONS.get(name) or access.ACTIONS.get(name)
         if action is None:
             raise Problem("not-found")
         asked = checked(action, form, session.admin, service_of(request).plan)
@@ -344,6 +355,8 @@ def act(request: Request, name: str, form: Form) -> Response:
     except Problem as problem:
         return _refused(request, session, problem)
     site.forget()
+    if done.made:
+        return shown(request, session, "made.html", action=action, made=done.made, back=done.path)
     return _flashed(request, done.path, done.flash, BackgroundTask(done.later) if done.later else None)
 
 
@@ -357,6 +370,19 @@ def _forged(request: Request, session: Session, form: dict[str, str]) -> Respons
 def _refused(request: Request, session: Session | None, problem: Problem) -> Response:
     """A problem as a page."""
     return shown(request, session, "refused.html", problem.kind.status, problem=problem)
+
+
+def missing(request: Request) -> Response:
+    """The page for an address that names nothing, for whoever asks for pages."""
+    return shown(request, visitor(request), "missing.html", 404)
+
+
+def _connect(request: Request) -> dict[str, Any]:
+    """How a phone connects that comes the same way as this operator: the address is the one that this page has."""
+    service, https = service_of(request), _is_https(request)
+    mode = service.enrolments.mode(public=service.enrolments.is_public(forwarded(request)))
+    origin = f"{'https' if https else request.url.scheme}://{request.headers.get('host', '127.0.0.1')}"
+    return {"mode": mode, "connect": access.connect(service, origin, mode)}
 
 
 def _is_https(request: Request) -> bool:

@@ -142,7 +142,7 @@ def enrol(request: Request, asked: Enrolment | None = None) -> Any:
         device, token = service.devices.enrol("operator", service.now, by_operator=True)
     else:
         given = asked or Enrolment()
-        public = service.enrolments.is_public(_forwarded(request))
+        public = service.enrolments.is_public(forwarded(request))
         device, token = service.enrolments.enrol(given.invite, given.work, service.now, public=public)
     return {"device": device, "token": token, "plan": service.plan.name}
 
@@ -165,7 +165,7 @@ def plan_file(request: Request, name: Annotated[str, Path(max_length=64)]) -> Re
 def challenge(request: Request) -> Any:
     """The work to prove before enrolling; 0 bits where none is asked. It changes every ten minutes."""
     service = service_of(request)
-    found = service.enrolments.challenge(service.now, public=service.enrolments.is_public(_forwarded(request)))
+    found = service.enrolments.challenge(service.now, public=service.enrolments.is_public(forwarded(request)))
     return {"challenge": found.text, "bits": found.bits}
 
 
@@ -173,7 +173,7 @@ HANDED_ON = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwar
 """What proxies add. One that hides its callers' addresses, as ours in ``deploy`` do, still says how they came."""
 
 
-def _forwarded(request: Request) -> bool:
+def forwarded(request: Request) -> bool:
     """Whether a proxy handed this on, or it came from another machine: then others reach the service."""
     handed = any(name in request.headers for name in HANDED_ON)
     return handed or not is_loopback(request.client.host if request.client else "")
