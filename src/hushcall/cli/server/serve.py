@@ -56,7 +56,7 @@ def serve(
     say(f"Rounds every {settings.round.period:,} s, profile {chosen.name}: {chosen.mechanism}, ε = {chosen.epsilon:g}.")
     if chosen.windows != (1,) or chosen.tolerance:
         lengths = ", ".join(str(length) for length in chosen.windows)
-        say(f"Evidence of {lengths} rounds; a listing withstands {chosen.tolerance} lying phones (see 'hushcall plan').")
+        say(f"Evidence of {lengths} rounds; a listing withstands {chosen.tolerance} lying phones: see 'hushcall plan'.")
     if settings.round.scheduler and not settings.round.dask:
         say("Decoders are compiled in the background: half a minute at the first start on a machine.")
     if token:
