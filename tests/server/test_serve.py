@@ -233,14 +233,14 @@ def test_config_check_says_what_is_right(
         main()
     assert not caught.value.code
     said = capsys.readouterr().out
-    for words in ("settings: ok", "database: none yet", "keys: none yet", "allowlist: ok, 1 numbers"):
+    for words in ("settings: ok", "database: none yet", "keys: none yet", "allowlist: ok, 1 number"):
         assert words in said
     open_service(load_settings()).close()
     with pytest.raises(SystemExit) as caught:
         main()
     assert not caught.value.code
     said = capsys.readouterr().out
-    for words in ("settings: ok", "database: ok", "keys: ok", "allowlist: ok, 1 numbers"):
+    for words in ("settings: ok", "database: ok", "keys: ok", "allowlist: ok, 1 number"):
         assert words in said
 
 
