@@ -15,7 +15,9 @@ MOST_MB = 2048
 
 
 @pytest.mark.parametrize(
-    ("reports", "buckets"), [(900, 12), pytest.param(23_188, 400, marks=pytest.mark.slow)], ids=["small", "busiest"]
+    ("reports", "buckets"),
+    [pytest.param(900, 12, marks=pytest.mark.slow), pytest.param(23_188, 400, marks=pytest.mark.slow)],
+    ids=["small", "busiest"],
 )
 def test_a_busy_day_is_decoded_and_published_in_little_memory(tmp_path: Path, reports: int, buckets: int) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}

@@ -24,12 +24,14 @@ def test_promised_counts_are_found(users: int, epsilon: float) -> None:
     assert proof.ok
 
 
+@pytest.mark.slow
 def test_half_of_the_promised_count_is_not() -> None:
     """With power: the proof would notice a decoder that lists too easily."""
     proof = statistics.power(300, 4.0, 40, holders=25)
     assert proof.rate < 0.3
 
 
+@pytest.mark.slow
 def test_promised_counts_are_found_in_whole_number_mode() -> None:
     proof = statistics.whole_number_power(8)
     assert proof.rate >= 0.5
