@@ -174,7 +174,7 @@ def test_bench_of_the_phone() -> None:
         (("simulate", "--mechanism", "magic"), "mechanism must be one of subspace"),
         (("simulate", "--profile", "magic"), "profile must be one of paper"),
         (("simulate", "--mechanism", "sh-extended", "--epsilon", "2"), "epsilon must exceed epsilon_olh (3)"),
-        (("simulate", "--users", "100", "--largest", "99999"), "largest must leave room for the spammers'"),
+        (("simulate", "--users", "100", "--largest", "99999"), "users must leave room for the spammers'"),
         (("simulate", "--picture", "nowhere/there.png"), "picture must be in a folder that exists"),
         (("simulate", "--picture", "day.gif"), "picture must end with .png, .svg or .pdf"),
         (("plan", "--spam", "2000"), "spam must be at most the 1000 users of the bucket, got 2000"),

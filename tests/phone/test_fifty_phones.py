@@ -134,7 +134,7 @@ def crowd(folder: Path) -> Iterator[list[PhoneProcess]]:
 def one_round(service: Service, phones: Sequence[PhoneProcess]) -> list[str]:
     """Announce, report, decode, publish, sync; what the phones say that they did."""
     service.rounds.advance(service.now, force=True)
-    everybody(phones, "ingest", "{log}")
+    everybody(phones, "ingest", "{log}", "--columns", "guess")
     assert {found["action"] for found in everybody(phones, "report", "--hurry")} == {"announced"}
     service.rounds.advance(service.now, force=True)
     done = [found["action"] for found in everybody(phones, "report", "--hurry")]

@@ -44,7 +44,7 @@ def test_what_is_done_over_the_api_is_in_the_log(lite: Service, client: httpx.Cl
         (1, "close", "appeal 1", "done"),
         (1, "allow", SPAM, "done"),
         (1, "disallow", SPAM, "done"),
-        (1, "enrol", "1 devices", "done"),
+        (1, "enrol", "1 device", "done"),
         (1, "revoke", f"device {device}", "done"),
         (1, "invite", "3 devices", "done"),
         (1, "advance", "", "done"),
