@@ -16,11 +16,14 @@ from hushcall.errors import InvalidData
 from hushcall.numbers import NANP
 from hushcall.phone.calls import candidates
 from hushcall.phone.health import examine_folder
+from hushcall.phone.home import snapshot
 from hushcall.phone.home import store as stores
 from hushcall.phone.home.erasing import erase_all
 from hushcall.phone.home.store import Store
 from hushcall.phone.home.trouble import COUNTER, FILE, Cause, StoreTrouble
 from hushcall.phone.reporting import ledger
+from hushcall.phone.screening.agi import AgiServer
+from hushcall.phone.screening.screen import Screen
 
 SPEND = "INSERT INTO ledger VALUES (?, 's', ?, 5, '4', 4.0, 'subspace', 'report', '')"
 ERASING = "forget --all"
@@ -205,6 +208,23 @@ def fill_up(file: Path) -> None:
             opened.write(bytes(64))
 
 
+def reads_on(run: Run, home: Path, elsewhere: Path, why: str) -> None:
+    """What only reads answers as ever, with one line that says what is wrong; a backup elsewhere is whole."""
+    for words, answer in ((["ledger"], "subspace"), (["own"], "empty"), (["check", "+12025550143"], "allow")):
+        said = run(*words, "--home", home)
+        assert (said.code, answer in said.out) == (0, True), (words, said)
+        assert why in said.err
+        assert said.err.splitlines()[0].endswith("It is only read here.")
+    saved = run("backup", elsewhere / "phone.backup", "--home", home)
+    assert (saved.code, why in saved.err) == (0, True), saved
+    back = elsewhere / "back"
+    assert run("restore", elsewhere / "phone.backup", "--yes", "--home", back).code == 0
+    store = Store.open(back)
+    assert store.row("SELECT count(*) FROM callers") == (300,)
+    assert store.row("SELECT count(*) FROM ledger WHERE what = 'report'") == (3,)
+    store.close()
+
+
 def test_a_full_file_system_of_200_kilobytes(small_disk: Path, run: Run, tmp_path: Path) -> None:
     home = small_disk / "home"
     fill(home)
@@ -214,12 +234,13 @@ def test_a_full_file_system_of_200_kilobytes(small_disk: Path, run: Run, tmp_pat
     log = tmp_path / "calls.xml"
     calls = "".join(f'<call number="+1202555{i:04}" duration="0" date="18000000{i:05}" type="3"/>' for i in range(3000))
     log.write_text(f'<?xml version="1.0"?><calls count="3000">{calls}</calls>')
-    for words in (["ingest", log], ["ledger"], ["allow", "+1900*"], ["init", "--max-epsilon", "2"]):
+    for words in (["ingest", log], ["own", "--remove", "+1900*"], ["allow", "+1900*"], ["init", "--max-epsilon", "2"]):
         said = run(*words, "--home", home)
         assert said.code == Cause.FULL.value[0], (words, said)
         assert "its disk is full" in said.err
         assert ERASING not in said.err
         assert "Make room" in said.err
+    reads_on(run, home, tmp_path, "its disk is full")
     (finding,) = examine_folder(home)
     assert "its disk is full" in finding.words
     fresh = run("init", "--server", "http://127.0.0.1:9", "--home", small_disk / "another")
@@ -233,12 +254,13 @@ def test_a_full_file_system_of_200_kilobytes(small_disk: Path, run: Run, tmp_pat
     store.close()
 
 
-def test_a_read_only_file_system(small_disk: Path, run: Run) -> None:
+def test_a_read_only_file_system(small_disk: Path, run: Run, tmp_path: Path) -> None:
     home = small_disk / "home"
     fill(home)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     trouble = trouble_of(home)
     said = run("allow", "+1900*", "--home", home)
+    reads_on(run, home, tmp_path, "cannot be written")
     subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
     assert trouble.cause is Cause.READ_ONLY
     assert "writable for the user" in trouble.todo
@@ -253,6 +275,94 @@ def test_a_read_only_folder(phone: Path) -> None:
     phone.chmod(0o700)
     assert trouble.cause is Cause.READ_ONLY
     assert spends(phone) == 3
+
+
+def cannot_be_written(monkeypatch: pytest.MonkeyPatch, cause: Cause = Cause.FULL) -> None:
+    """Wherever tests run: opening a store for writing fails as on a full disk."""
+
+    def refuse(folder: Path) -> Store:
+        raise StoreTrouble(cause, str(folder / FILE), "disk I/O error")
+
+    monkeypatch.setattr(Store, "_open", refuse)
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_what_only_reads_goes_on_where_the_store_can_be_read(
+    phone: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Cause
+) -> None:
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in phone.iterdir())
+    cannot_be_written(monkeypatch, cause)
+    if cause not in (Cause.FULL, Cause.READ_ONLY, Cause.DISK):
+        assert run("check", "+12025550143").code == cause.value[0]
+        return
+    for words in (["check", "+12025550143"], ["own"], ["ledger"], ["backup", tmp_path / "phone.backup"]):
+        said = run(*words)
+        assert (said.code, said.err.count("It is only read here.\n")) == (0, 1), said
+    for words in (["allow", "+1900*"], ["own", "--remove", "+1900*"]):
+        assert run(*words).code == cause.value[0]
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in phone.iterdir()) == before
+
+
+def test_a_store_that_is_only_read_refuses_to_write_and_recovers(phone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cannot_be_written(monkeypatch)
+    store = Store.open(phone, reading=True)
+    noted = [(NANP.number(203, 5_550_100), 5)]
+    writes: tuple[Callable[[], None], ...] = (lambda: store.put("a", "1"), lambda: candidates.note(store, noted))
+    for write in writes:
+        with pytest.raises(StoreTrouble) as caught:
+            write()
+        assert caught.value is store.only_read
+    store.try_writing()
+    assert store.only_read is not None
+    monkeypatch.undo()
+    store.try_writing()
+    assert store.only_read is None
+    store.put("a", "1")
+    store.close()
+    assert Store.open(phone).get("a") == "1"
+
+
+def test_the_exchange_is_answered_and_callers_are_noted_once_there_is_room(
+    phone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store.open(phone).put("policy", "warn")
+    cannot_be_written(monkeypatch)
+    heard: list[str] = []
+    server = AgiServer(Screen(Store.open(phone, reading=True)), say=heard.append)
+    server._notes[NANP.number(203, 5_550_100)] = 1_800_000_000
+    server.flush()
+    server._notes[NANP.number(203, 5_550_101)] = 1_800_000_001
+    server.flush()
+    server._refresh()
+    assert len(heard) == 1  # not every second
+    assert "its disk is full" in heard[0]
+    monkeypatch.undo()
+    server._refresh()
+    server.flush()
+    with closing(Store.open(phone)) as store:
+        assert store.row("SELECT count(*) FROM callers") == (302,)
+
+
+def test_what_is_in_the_log_only_is_read_too(phone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut, on a disk that is then full: the log holds the newest, and its index cannot be made."""
+    store = Store.open(phone)
+    store.put("late", "1")
+    torn = tmp_path / "torn"
+    shutil.copytree(phone, torn, ignore=shutil.ignore_patterns("*-shm"))
+    store.close()
+    assert b"late" not in (torn / FILE).read_bytes()
+    files = {path.name: path.read_bytes() for path in torn.iterdir() if path.is_file()}
+
+    def no_index(address: str) -> sqlite3.Connection:
+        if "mode=ro" in address:
+            raise sqlite3.OperationalError("disk I/O error")
+        return copied(address)
+
+    copied = snapshot._copied
+    monkeypatch.setattr(snapshot, "_copied", no_index)
+    cannot_be_written(monkeypatch)
+    assert Store.open(torn, reading=True).get("late") == "1"
+    assert {path.name: path.read_bytes() for path in torn.iterdir() if path.is_file()} == files
 
 
 def test_an_upgrade_on_a_full_disk_leaves_the_older_store_alone(phone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

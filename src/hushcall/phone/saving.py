@@ -24,6 +24,7 @@ from hushcall.phone.home import device_key
 from hushcall.phone.home.change_server import STALE, drop_stale_list
 from hushcall.phone.home.erasing import DAMAGED
 from hushcall.phone.home.lock import PATIENCE, locked
+from hushcall.phone.home.snapshot import READABLE
 from hushcall.phone.home.store import ENDINGS, LISTS, Store
 from hushcall.phone.home.trouble import FILE, Cause, StoreTrouble, of_system
 from hushcall.phone.reporting import ledger
@@ -43,6 +44,7 @@ class Saved:
     bytes: int
     reports: int
     epsilon: Fraction
+    only_read: StoreTrouble | None = None  # why the phone's own store cannot be written, where it cannot
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,19 @@ class Restored:
 
 
 def back_up(folder: Path, path: Path, now: int, coins: ByteSource = os_entropy) -> Saved:
-    """Write a phone's store into one file, whole or not at all, and read it back."""
+    """Write a phone's store into one file, whole or not at all, and read it back.
+
+    A store that can only be read (its disk is full, or failing) is saved as well: that is when it is needed most.
+    """
     draft = path.with_name(f".{path.name}.{FILE}")
-    with closing(setup.opened(folder)) as store:
+    with closing(setup.opened(folder, reading=True)) as store:
         if path.exists() and not _is_backup(path):
             raise InvalidData("backup", "take the place of nothing but an older backup", str(path))
-        device_key.device_key(store, coins)  # from now on a copy of this phone says the same bytes
+        try:
+            device_key.device_key(store, coins)  # from now on a copy of this phone says the same bytes
+        except StoreTrouble as trouble:  # one that never drew has said nothing that a copy could say otherwise
+            if trouble.cause not in READABLE:
+                raise
         before = len(ledger.spends(store)), ledger.spent(store)
         try:
             draft.unlink(missing_ok=True)
@@ -84,7 +93,7 @@ def back_up(folder: Path, path: Path, now: int, coins: ByteSource = os_entropy) 
         finally:
             for ending in ENDINGS:
                 draft.with_name(draft.name + ending).unlink(missing_ok=True)
-    return Saved(path, size, *after)
+    return Saved(path, size, *after, store.only_read)
 
 
 def restore(folder: Path, path: Path, now: int, stopped: int | None = None, patience: float = PATIENCE) -> Restored:

@@ -105,11 +105,11 @@ def is_set_up(folder: Path) -> bool:
     return (folder / FILE).exists() or had_one(folder)
 
 
-def opened(folder: Path) -> Store:
-    """The store of a phone that was set up, or an error that says how to."""
+def opened(folder: Path, *, reading: bool = False) -> Store:
+    """The store of a phone that was set up, or an error that says how to; ``reading`` as in :meth:`Store.open`."""
     if not is_set_up(folder):
         raise InvalidParameter("phone", "be set up first (hushcall phone init --server URL)", str(folder))
-    return Store.open(folder)
+    return Store.open(folder, reading=reading)
 
 
 def plan_of(store: Store) -> NumberingPlan:

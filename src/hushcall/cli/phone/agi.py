@@ -34,7 +34,7 @@ def agi(
     from hushcall.phone.setup import plan_of
 
     host, port = _address(listen)
-    with opened(home) as store:
+    with opened(home, reading=True) as store:
         server = AgiServer(Screen(store, plan_of(store)), say=_say)
         try:
             asyncio.run(_until_stopped(server.run(host, port, lambda found: _say(f"listening on {host}:{found}"))))

@@ -214,7 +214,7 @@ def check(
     from hushcall.phone.screening.screen import Screen
     from hushcall.phone.setup import plan_of
 
-    with opened(home) as store:
+    with opened(home, reading=True) as store:
         verdict = Screen(store, plan_of(store)).verdict(number, int(time.time()))
     if json:
         entry = None if verdict.entry is None else asdict(verdict.entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from hushcall.phone.home.store import Store
+    from hushcall.phone.home.trouble import StoreTrouble
     from hushcall.phone.phone import Phone
 
 Home = Annotated[
@@ -28,15 +30,25 @@ def folder_of(home: Path | None) -> Path:
 
 
 @contextmanager
-def opened(home: Path | None) -> Iterator[Store]:
-    """The store of a phone that was set up: for commands that need no server."""
+def opened(home: Path | None, *, reading: bool = False) -> Iterator[Store]:
+    """The store of a phone that was set up: for commands that need no server.
+
+    Those that only read (``reading``) go on where it cannot be written, and say so.
+    """
     from hushcall.phone import setup
 
-    store = setup.opened(folder_of(home))
+    store = setup.opened(folder_of(home), reading=reading)
+    tell_only_read(store.only_read)
     try:
         yield store
     finally:
         store.close()
+
+
+def tell_only_read(trouble: StoreTrouble | None) -> None:
+    """One line on stderr where a command goes on with a store that it cannot write."""
+    if trouble is not None:
+        print(f"hushcall: {trouble.words} It is only read here.", file=sys.stderr, flush=True)
 
 
 def phone_in(home: Path | None) -> Phone:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened
+from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, tell_only_read
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.wording import counted
@@ -38,6 +38,7 @@ def backup(
     from hushcall.phone.saving import back_up
 
     saved = back_up(folder_of(home), file, int(time.time()))
+    tell_only_read(saved.only_read)
     if json:
         facts = {"file": str(saved.path), "bytes": saved.bytes, "reports": saved.reports}
         show.print_json(facts | {"epsilon": float(saved.epsilon)})

@@ -67,7 +67,7 @@ def _change(entries: list[str], action: Action | None, home: Path | None, json: 
     from hushcall.phone.home.personal import Personal, pattern_of
     from hushcall.phone.setup import plan_of
 
-    with opened(home) as store:
+    with opened(home, reading=not entries) as store:
         kept = Personal.load(store)
         for text in entries:
             kept = kept.with_entry(pattern_of(text, plan_of(store)), action)

@@ -65,7 +65,7 @@ def ledger(home: Home = None, json: Json = False) -> None:
     from hushcall.protocol.blocklist import iso
 
     now = int(time.time())
-    with opened(home) as store:
+    with opened(home, reading=True) as store:
         limits, spends = books.Limits.load(store), books.spends(store)
         words = books.guarantee(store, limits, now)
         window, life = books.spent(store, now - limits.days * books.DAY), books.spent(store)
@@ -127,7 +127,7 @@ def _last(home: Any) -> tuple[Sent, int]:
     from hushcall.phone.reporting.ledger import Limits
     from hushcall.phone.setup import plan_of
 
-    with opened(home) as store:
+    with opened(home, reading=True) as store:
         return Sent.last(store, plan_of(store)), Limits.load(store).horizon
 
 

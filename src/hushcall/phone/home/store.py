@@ -21,6 +21,7 @@ from typing import Any
 
 from hushcall.errors import InvalidData
 from hushcall.phone.home import trouble
+from hushcall.phone.home.snapshot import READABLE, snapshot
 from hushcall.phone.home.trouble import COUNTER, FILE, Cause, StoreTrouble
 
 LISTS = "lists"
@@ -94,15 +95,19 @@ def default_home() -> Path:
 class Store:
     """The file. A single statement commits by itself; several commit together inside :meth:`transaction`."""
 
-    def __init__(self, database: str, folder: Path | None = None, *, new: bool = True) -> None:
+    def __init__(
+        self, database: str, folder: Path | None = None, *, new: bool = True, only_read: StoreTrouble | None = None
+    ) -> None:
         self.folder = folder
+        self.only_read = only_read
+        """Why it can only be read, as it was when it was opened; None where it can be written. Writing raises this."""
         self._file = Path(database)
         try:
-            self._connection = sqlite3.connect(
-                database, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            self._connection = snapshot(self._file) if only_read else _connected(database)
+        except OSError as error:
+            raise only_read or trouble.of_system(error, self._file) from None
         except sqlite3.Error as error:
-            raise self._broken(error) from None
+            raise only_read or self._broken(error) from None
         try:
             self._prepare(new)
         except BaseException:
@@ -110,11 +115,21 @@ class Store:
             raise
 
     @classmethod
-    def open(cls, folder: Path) -> Store:
+    def open(cls, folder: Path, *, reading: bool = False) -> Store:
         """The store in a phone's folder; both are made, readable by their owner only, where they never were.
 
-        A store that was there and cannot be used is a :class:`~hushcall.phone.home.trouble.StoreTrouble`.
+        A store that was there and cannot be used is a :class:`~hushcall.phone.home.trouble.StoreTrouble`. ``reading``:
+        one that cannot be written (a full disk, a read-only folder) is good enough if it can be read.
         """
+        try:
+            return cls._open(folder)
+        except StoreTrouble as trouble:
+            if not reading or trouble.cause not in READABLE or not (folder / FILE).exists():
+                raise
+            return cls(str(folder / FILE), folder, new=False, only_read=trouble)
+
+    @classmethod
+    def _open(cls, folder: Path) -> Store:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not trouble.look(folder):
@@ -139,6 +154,14 @@ class Store:
         if self.folder is None:
             raise InvalidData("store", "be in a folder, to keep a list beside it", "a store in memory")
         return self.folder / LISTS
+
+    def try_writing(self) -> None:
+        """Where it could only be read: see whether it can be written by now, and is a store like any other again."""
+        if self.only_read is not None and self.folder is not None:
+            with suppress(InvalidData):
+                better = Store.open(self.folder)
+                before, self._connection, self.only_read = self._connection, better._connection, None
+                before.close()
 
     def close(self) -> None:
         """Let the file go: whatever was committed is on the disk already."""
@@ -203,10 +226,13 @@ class Store:
         except OSError as error:
             raise InvalidData("the copy of the store", f"be writable ({error.strerror})", str(path)) from None
         try:
+            self._connection.execute("PRAGMA query_only = OFF")  # what is written is the copy
             self._connection.execute("VACUUM INTO ?", (str(path),))
         except sqlite3.Error as error:
             path.unlink(missing_ok=True)
             raise InvalidData("the copy of the store", f"be written whole ({error})", str(path)) from None
+        finally:
+            self._only_read_if_so()
 
     def forget(self) -> None:
         """Erase every number: calls, contacts, what was reported and from which files; ledger and settings stay.
@@ -229,7 +255,9 @@ class Store:
     def _prepare(self, new: bool) -> None:
         if not new:
             self._recognise()
-        if self.folder is None:
+        if self.only_read:
+            pass  # a copy in memory
+        elif self.folder is None:
             self._execute("PRAGMA page_size = 1024", ())
         else:
             self._execute("PRAGMA journal_mode = WAL", ())
@@ -238,6 +266,11 @@ class Store:
         self._execute("PRAGMA trusted_schema = OFF", ())
         if int(self.row("PRAGMA user_version")[0]) < len(_MIGRATIONS):
             self._migrate()
+        self._only_read_if_so()
+
+    def _only_read_if_so(self) -> None:
+        if self.only_read:
+            self._execute("PRAGMA query_only = ON", ())
 
     def _recognise(self) -> None:
         """Whether the file is one of ours, of a version that this release knows, and whole; nothing is written."""
@@ -266,7 +299,13 @@ class Store:
             raise self._broken(error) from None
 
     def _broken(self, error: sqlite3.Error) -> InvalidData:
+        if self.only_read and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY:
+            return self.only_read
         return trouble.of_sqlite(error, self._file)
+
+
+def _connected(database: str) -> sqlite3.Connection:
+    return sqlite3.connect(database, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def _make(folder: Path) -> None:

@@ -46,6 +46,7 @@ class AgiServer:
     malformed: int = field(default=0, init=False)
     _notes: dict[Number, int] = field(default_factory=dict, init=False, repr=False)  # the event loop's
     _unwritten: dict[Number, int] = field(default_factory=dict, init=False, repr=False)  # the disk thread's
+    _trouble: str = field(default="", init=False, repr=False)  # why notes were not written the last time
     _disk: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1), init=False, repr=False)
 
     async def start(self, host: str, port: int) -> asyncio.Server:
@@ -90,13 +91,16 @@ class AgiServer:
         try:
             candidates.note(self.screen.store, self._unwritten.items())
         except HushcallError as error:
-            self.say(f"callers could not be noted, will try again: {error}")
+            if str(error) != self._trouble:  # once, not every second: a log may be on the same full disk
+                self.say(f"callers could not be noted, will try again: {error}")
+            self._trouble = str(error)
         else:
-            self._unwritten = {}
+            self._unwritten, self._trouble = {}, ""
 
     def _refresh(self) -> None:
         """Take over a newer list and new contacts; also the disk thread's."""
         try:
+            self.screen.store.try_writing()
             self.screen.refresh()
         except HushcallError as error:
             self.say(f"the old list stays in use: {error}")
