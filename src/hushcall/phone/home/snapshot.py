@@ -7,9 +7,7 @@ than the file: whoever keeps it open for days must not see pages that another pr
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -52,6 +50,9 @@ def _as_it_is(file: Path) -> Iterator[str]:
 @contextmanager
 def _beside_room(file: Path, log: Path) -> Iterator[str]:
     """With a log, SQLite needs room for its index: file and log are copied to where there is some, for a moment."""
+    import shutil  # a lookup does not need them
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="hushcall-") as place:
         for path in (file, log):
             shutil.copyfile(path, Path(place) / path.name)
