@@ -7,6 +7,7 @@ import pytest
 
 from hushcall import errors
 from hushcall.errors import HushcallError, InvalidParameter, InvalidReport, MissingExtra
+from hushcall.protocol.states import RoundState
 
 VIOLATIONS = (
     errors.InvalidParameter,
@@ -67,6 +68,11 @@ def test_a_value_of_eighty_characters_is_shown_whole_and_one_more_is_cut() -> No
 
 def test_an_integer_too_long_for_python_to_print_still_makes_a_message() -> None:
     assert "tau must be small" in str(InvalidParameter("tau", "be small", 10**5000))
+
+
+def test_one_of_an_enumeration_is_told_as_it_is_written() -> None:
+    error = errors.InvalidParameter("round 1", "be announcing", RoundState.PUBLISHED)
+    assert str(error) == "round 1 must be announcing, got 'published'"
 
 
 @pytest.mark.parametrize("kind", VIOLATIONS)

@@ -34,6 +34,8 @@ Traceback (most recent call last):
 hushcall.errors.InvalidParameter: epsilon must be positive, got -1.0
 """
 
+from enum import Enum
+
 
 class HushcallError(Exception):
     """The root: catch this one to catch all of ours. ``exit_code`` is what a command that it ends leaves with."""
@@ -165,9 +167,9 @@ class MissingExtra(HushcallError):
 
 
 def _short(value: object) -> str:
-    """A value as it appears in a message: never a screenful."""
+    """A value as it appears in a message: never a screenful, and one of an enumeration as it is written."""
     try:
-        text = repr(value)
+        text = repr(value.value if isinstance(value, Enum) else value)
     except ValueError:  # Python prints no integer of more than 4300 digits
         return f"a number of {int(value).bit_length()} bits" if isinstance(value, int) else type(value).__name__
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

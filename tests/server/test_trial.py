@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from contextlib import nullcontext
 
 import pytest
 from tests.server.conftest import MakeService
 from tests.server.serving import PERIOD, Clock, operator_token
 
-from hushcall.cli import main
+from hushcall.cli import main, show
+from hushcall.cli.phone.crowd import _fate, _told
 from hushcall.errors import InvalidParameter
-from hushcall.lab.live.trial import Trial, run
+from hushcall.lab.live.trial import Planted, Trial, run
 from hushcall.numbers import plan_named
+from hushcall.server.publishing import appeals
 from hushcall.server.serve import running
 from hushcall.server.service import Service
 
@@ -34,13 +38,39 @@ def test_with_an_operators_token_a_round_is_over_at_once(service: Service, clock
         done = run(
             SMALL, url, operator_token=operator_token(service), progress=lambda what, *_: said.append(what), clock=clock
         )
+        appeals.appeal(service.store, SPAMMER, "our own switchboard", "me", service.now)
         again = run(SMALL, url, operator_token=operator_token(service), clock=clock)  # it opens the next round
     assert (done.round, done.phones, done.announced, done.state) == (1, 16, 16, "published")
     assert done.reports + done.covers == 16
     assert [(one.number, one.phones, one.listed) for one in done.planted] == [(SPAMMER, 12, True)]
     assert done.wrong == ()
     assert "round 1 is moved on from announcing" in said
+    assert any("the first time it has to compile" in words for words in said)
     assert again.round == 2
+    (kept,) = again.planted
+    assert (kept.listed, kept.found, kept.kept_off) == (False, True, "appealed")  # no miss
+
+
+def test_why_a_spammer_is_off_the_list_is_told() -> None:
+    assert _fate(Planted(SPAMMER, 9, False, True, "appealed")) == (
+        "found, but off the list: appealed (hushcall admin appeals)."
+    )
+    assert "allowed (hushcall admin allowlist)" in _fate(Planted(SPAMMER, 9, False, True, "allowed"))
+    assert _fate(Planted(SPAMMER, 9, False, False)) == "and is not on the list."
+    assert "this round did not find it" in _fate(Planted(SPAMMER, 9, False, False, "appealed"))
+    assert _fate(Planted(SPAMMER, 9, False)) == "and is not on the list."  # nobody to ask
+
+
+def test_where_nobody_watches_each_step_that_takes_long_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(show, "busy", lambda: nullcontext(said.append))
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with _told() as progress:
+        for what in ("phones announce", "phones announce", "round 1 is moved on from collecting"):
+            progress(what, 0, 1)
+    assert said == ["phones announce ...", "round 1 is moved on from collecting ..."]
 
 
 def test_without_one_phones_enrol_themselves_and_wait_for_the_round(service: Service, clock: Clock) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +18,10 @@ from hushcall.errors import InvalidParameter
 from hushcall.wording import counted
 
 if TYPE_CHECKING:
-    from hushcall.lab.live.trial import Planted, Tried
+    from hushcall.lab.live.trial import Planted, Progress, Tried
+
+
+_KEPT_OFF = {"appealed": "appealed (hushcall admin appeals)", "allowed": "allowed (hushcall admin allowlist)"}
 
 
 def simulate(
@@ -56,19 +62,32 @@ def simulate(
         rule = "be on this machine (test phones spoil a real list), or be meant: --really"
         raise InvalidParameter("server", rule, server)
     trial = Trial(count, spammers, reach, seed, patience)
-    with show.progress("phones enrol") as bar:
-        done = run(
-            trial,
-            url,
-            invite=invite,
-            operator_token=operator,
-            progress=lambda what, step, total: show.step(bar, what, step, total),
-        )
+    with _told() as progress:
+        done = run(trial, url, invite=invite, operator_token=operator, progress=progress)
     if json:
         show.print_json(asdict(done))
         return
     for line in _in_words(done):
         show.console.print(line, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _told() -> Iterator[Progress]:
+    """A bar where somebody watches; elsewhere a line for whatever takes more than a few seconds."""
+    if sys.stderr.isatty():
+        with show.progress("phones enrol") as bar:
+            yield lambda what, step, total: show.step(bar, what, step, total)
+        return
+    with show.busy() as say:
+        last = ""
+
+        def tell(what: str, _done: int, _total: int) -> None:
+            nonlocal last
+            if what != last:
+                say(f"{what} ...")
+            last = what
+
+        yield tell
 
 
 def _here(url: str) -> bool:
@@ -84,7 +103,8 @@ def _in_words(done: Tried) -> list[str]:
     head = (
         f"Round {done.round}: {counted(done.phones, 'phone')} enrolled, {done.announced:,} announced, "
         f"{counted(done.reports, 'report')} sent, {counted(done.covers, 'cover')} in place of one (their area code was "
-        f"too small to be worth a budget). A report cost ε = {done.epsilon:g}. {done.seconds:.0f} seconds."
+        f"too small to be worth a budget). A report cost ε = {done.epsilon:g}. "
+        f"{counted(round(done.seconds), 'second')}."
     )
     lines = [head, *(f"  {one.number}: called {counted(one.phones, 'phone')}, {_fate(one)}" for one in done.planted)]
     if done.wrong:
@@ -96,4 +116,8 @@ def _in_words(done: Tried) -> list[str]:
 def _fate(one: Planted) -> str:
     if one.listed is None:
         return "and the list of this round is still to come."
-    return "and is on the list." if one.listed else "and is not on the list."
+    if one.listed:
+        return "and is on the list."
+    if one.found:
+        return f"found, but off the list{f': {_KEPT_OFF[one.kept_off]}' if one.kept_off else ''}."
+    return f"and is not on the list{f' ({one.kept_off} before; this round did not find it)' if one.kept_off else ''}."

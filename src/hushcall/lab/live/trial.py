@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from urllib.parse import quote
 
 import urllib3
 
@@ -30,6 +31,9 @@ PAUSE = 1.0
 """Seconds between two looks at a round that others move on."""
 MOST_STEPS = 6
 _ENDED = frozenset({PUBLISHED, HELD, ANNOUNCING})  # announcing: the next round has opened meanwhile
+LEARNS = "the server decodes; the first time it has to compile for that, about a minute"
+TAKES_LITTLE = frozenset({ANNOUNCING, PUBLISHED, HELD})
+"""What a server leaves without having to learn anything from reports."""
 FICTIONAL = "+1202555"
 """Where made-up spammers of the North American plan live: 555-01xx is nobody's."""
 
@@ -61,11 +65,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class Planted:
-    """A spammer of the trial: how many phones it called, and whether the list has it."""
+    """A spammer of the trial: how many phones it called, whether the list has it, and what an operator sees of it.
+
+    ``found``: by this round, whatever the list says; None where no operator's token says. ``kept_off``: why the list
+    does not take it ("appealed", "allowed"), empty where nothing keeps it off.
+    """
 
     number: str
     phones: int
     listed: bool | None  # None: the list did not come in time
+    found: bool | None = None
+    kept_off: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +136,7 @@ def run(
         fleet.close()
     listed = _listed(url) if state in _ENDED else None
     heard = Counter(number for callers in calls for number in callers)
-    fates = (Planted(str(n), heard[n], None if listed is None else str(n) in listed) for n in numbers)
+    fates = (_fate(str(n), heard[n], listed, operator, info.round) for n in numbers)
     wrong = sorted((listed or set()) - {str(number) for number in numbers})
     took = time.monotonic() - started
     return Tried(
@@ -191,17 +201,36 @@ class _Course:
         return info.state
 
     def _force(self, info: RoundInfo, operator: Operator) -> None:
-        self.progress(f"round {info.round} is moved on from {info.state}", 0, 1)
+        learns = "" if info.state in TAKES_LITTLE else f" ({LEARNS})"
+        self.progress(f"round {info.round} is moved on from {info.state}{learns}", 0, 1)
         operator.ask("POST", f"/v1/admin/rounds/advance?force=true&round={info.round}&state={info.state}")
 
     def _bearable(self, info: RoundInfo, due: int) -> None:
         wait = due - info.server_time
         if self.operator is None and wait > self.trial.patience:
             rule = (
-                f"begin to collect within {self.trial.patience:g} seconds: give --operator TOKEN to move it on, "
+                f"begin to collect within {_seconds(self.trial.patience)}: give --operator TOKEN to move it on, "
                 "--patience SECONDS, or serve with --period 600"
             )
-            raise InvalidParameter(f"round {info.round}", rule, f"in {wait} seconds")
+            raise InvalidParameter(f"round {info.round}", rule, f"in {_seconds(wait)}")
+
+
+def _seconds(count: float) -> str:
+    return f"{count:g} second{'' if count == 1 else 's'}"
+
+
+def _fate(number: str, phones: int, listed: set[str] | None, operator: Operator | None, round_: int) -> Planted:
+    """What became of a spammer. One that is off the list is asked after: an earlier trial may have left an appeal."""
+    on_it = None if listed is None else number in listed
+    if on_it is not False or operator is None:
+        return Planted(number, phones, on_it)
+    try:
+        told = operator.ask("GET", f"/v1/admin/numbers/{quote(number)}")
+    except InvalidParameter:  # a token that may not read
+        return Planted(number, phones, on_it)
+    found = any(row["round"] == round_ for row in told["seen"])
+    appealed = any(row["closed"] is None for row in told["appeals"])
+    return Planted(number, phones, on_it, found, "allowed" if told["allowed"] else "appealed" if appealed else "")
 
 
 def _agreed(info: RoundInfo) -> ledger.Limits:
