@@ -16,7 +16,7 @@ LOCKS  := $(if $(LOCKED),locks/lab.txt locks/dev.txt)
 
 # $(call install,EXTRA): what pip has to say is shown only if it fails.
 define install
-@echo "Setting up, once: pip installs hushcall[$(1)] and what it needs into $(VENV); half a minute or so ..."
+@echo "Setting up, once: pip installs hushcall[$(1)] and what it needs into $(VENV); a minute or more ..."
 @{ $(if $(LOCKED),$(PIP) --require-hashes -r locks/$(1).txt && $(PIP) --no-deps --no-build-isolation -e .,$(PIP) -e '.[$(1)]'); } \
   > $(VENV)/pip.log 2>&1 || \
   { cat $(VENV)/pip.log; echo "pip could not install hushcall[$(1)]: its last words are above."; exit 1; }

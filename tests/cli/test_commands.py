@@ -177,6 +177,7 @@ def test_bench_of_the_phone() -> None:
         (("simulate", "--users", "100", "--largest", "99999"), "users must leave room for the spammers'"),
         (("simulate", "--picture", "nowhere/there.png"), "picture must be in a folder that exists"),
         (("simulate", "--picture", "day.gif"), "picture must end with .png, .svg or .pdf"),
+        (("plan", "--users", "5", "--spam", "6"), "spam must be at most the 5 users of the bucket, got 6"),
         (("plan", "--spam", "2000"), "spam must be at most the 1000 users of the bucket, got 2000"),
         (("plan", "--epsilon", "0"), "epsilon must be a positive finite number, got 0.0"),
         (("plan", "--epsilon", "1e-5", "--mechanism", "subspace"), "epsilon must be at least 0.1"),

@@ -33,7 +33,7 @@ def test_a_round_by_hand_and_what_can_be_seen_of_it(run: Run, home: Path, servic
     assert "it will announce at a random moment" in run("report").text
     assert run("report", "--hurry", "--json").json["action"] == "announced"
     assert run("explain").code == 2  # nothing has left yet
-    assert "Nothing has left this phone yet" in run("ledger").text
+    assert "No report has left this phone yet (ε = 0). Announced: 1 area code in the clear" in run("ledger").text
     service.state = "collecting"
     assert "a report of 3 bytes was sent" in run("report", "--hurry").text
     (report,) = service.reports.values()

@@ -98,6 +98,21 @@ def test_limits_change_by_name_and_keep_their_rules() -> None:
 def test_the_guarantee_in_words() -> None:
     store = Store.in_memory()
     assert ledger.guarantee(store, Limits(), NOW) == "Nothing has left this phone yet."
+    insert = (
+        "INSERT INTO rounds (server, round, joined, mechanism, number, dummy, bucket, announce_at, report_at, state)"
+        " VALUES ('a', ?, 0, ?, '', 0, 0, 0, 0, ?)"
+    )
+    store.run(insert, 1, "subspace", "planned")
+    assert ledger.guarantee(store, Limits(), NOW) == "Nothing has left this phone yet."
+    store.run(insert, 2, "subspace", "announced")
+    assert ledger.guarantee(store, Limits(), NOW) == (
+        "No report has left this phone yet (ε = 0). "
+        "Announced: 1 area code in the clear, of a caller or made up; 1 round in all."
+    )
+    store.run(insert, 3, "whole-number", "closed")
+    assert ledger.guarantee(store, Limits(), NOW).endswith(
+        "Announced: at most 1 area code in the clear, of a caller or made up; 2 rounds in all."
+    )
     spend(store, 1, Fraction(4), NOW - 8 * DAY)
     spend(store, 2, Fraction(2), NOW)
     words = ledger.guarantee(store, Limits(), NOW)

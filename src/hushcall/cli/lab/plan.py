@@ -29,7 +29,10 @@ def plan(
     users: Annotated[int, typer.Option(min=1, help="Phones that report in one area code on one day.")] = 1000,
     everyone: Annotated[int, typer.Option(min=1, help="Phones in all, for mechanisms without area codes.")] = 23_188,
     epsilon: Annotated[float | None, typer.Option(help="Budget of one report. Default: each profile's own.")] = None,
-    spam: Annotated[int, typer.Option(min=0, help="Phones that one spammer calls on that day.")] = 150,
+    spam: Annotated[
+        int | None,
+        typer.Option(min=0, help="Phones that one spammer calls that day. Default: 150, or all."),
+    ] = None,
     buckets: Annotated[int, typer.Option(min=1, help="Area codes decided together: the error level covers all.")] = 1,
     profile: Annotated[str | None, typer.Option(help=PROFILE_HELP + " Default: compare all.")] = None,
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
@@ -66,6 +69,7 @@ def plan(
         from hushcall.learn import planning
     except ImportError:
         raise MissingExtra("hushcall plan", "server") from None
+    spam = min(150, users) if spam is None else spam
     if spam > users:
         raise InvalidParameter("spam", f"be at most the {users} users of the bucket", spam)
     if epsilon is not None:

@@ -101,10 +101,11 @@ def forget(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Erase every number from this phone: calls, contacts, what was reported. The ledger keeps its totals.
+    """Erase what this phone knows of calls: callers, contacts, what was reported. The ledger keeps its totals.
 
-    It says what will be lost, and asks. The phone also forgets which numbers it has reported. If it reads a call log
-    with them again, they may be reported again, even within the window. Nothing that was sent can be called back.
+    It says what will be lost, and asks. Your own list stays (hushcall phone own). The phone also forgets which numbers
+    it has reported. If it reads a call log with them again, they may be reported again, even within the window. Nothing
+    that was sent can be called back.
 
     [bold]Examples[/bold]
 

@@ -8,7 +8,7 @@ is empty or cut off is damage, never a new phone: a new store gets its name only
 >>> print(trouble.words)
 the phone's store was written by a newer hushcall (phone.db: schema 9; this release knows 4). Nothing was changed.
 >>> print(trouble.todo, trouble.exit_code)
-Update hushcall on this machine: pip install --upgrade hushcall 9
+Update hushcall on this machine: git pull in its clone, and pip install . again 9
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Cause(Enum):
         9,
         "was written by a newer hushcall",
         "Nothing was changed.",
-        "Update hushcall on this machine: pip install --upgrade hushcall",
+        "Update hushcall on this machine: git pull in its clone, and pip install . again",
     )
     FOREIGN = (
         10,

@@ -18,6 +18,7 @@ from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.schemes import sends_area_code
 from hushcall.phone.home.store import Store
 from hushcall.protocol.blocklist import iso
+from hushcall.wording import counted
 
 DAY = 86_400
 REPORT = "report"
@@ -116,8 +117,8 @@ def spends(store: Store) -> list[Spend]:
 def spent(store: Store, since: int | None = None) -> Fraction:
     """ε spent after ``since``, or in all. An entry from the future counts: a clock set back frees no budget."""
     start = -math.inf if since is None else since
-    counted = store.rows("SELECT epsilon, count(*) FROM ledger WHERE at > ? GROUP BY epsilon", start)
-    return sum((Fraction(epsilon) * count for epsilon, count in counted), Fraction(0))
+    sums = store.rows("SELECT epsilon, count(*) FROM ledger WHERE at > ? GROUP BY epsilon", start)
+    return sum((Fraction(epsilon) * count for epsilon, count in sums), Fraction(0))
 
 
 def objection(store: Store, limits: Limits, cost: Fraction, now: int) -> str:
@@ -203,11 +204,22 @@ def next_seq(store: Store) -> int:
     return int(seq)
 
 
+def _announced(store: Store) -> str:
+    """What left where no report did. A round that ended before its report may have had its announcement."""
+    rows = store.rows("SELECT mechanism, state <> 'closed' FROM rounds WHERE state <> 'planned'")
+    if not rows:
+        return "Nothing has left this phone yet."
+    many = "" if all(sure for _, sure in rows) else "at most "
+    clear = sum(sends_area_code(name) for name, _ in rows)
+    what = f"{counted(clear, 'area code')} in the clear, of a caller or made up; " if clear else ""
+    return f"No report has left this phone yet (ε = 0). Announced: {many}{what}{counted(len(rows), 'round')} in all."
+
+
 def guarantee(store: Store, limits: Limits, now: int) -> str:
     """What has been promised and kept, in plain words."""
     books = spends(store)
     if not books:
-        return "Nothing has left this phone yet."
+        return _announced(store)
     largest = max(spend.epsilon for spend in books)
     bucketed = any(sends_area_code(spend.mechanism) for spend in books)
     other = "another number with the same area code" if bucketed else "any other number"

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, buckets_of
 from hushcall.server.settings import GuardSettings
+from hushcall.wording import counted
 
 USUAL = 7
 """How many rounds back "usual" is."""
@@ -49,7 +50,7 @@ def _unusual_size(connection: Connection, row: RoundRow, guard: GuardSettings) -
     usual = statistics.median(list(connection.execute(query).scalars()) or [row.announced])
     least, most = usual / guard.devices, usual * guard.devices
     if max(usual, row.announced) >= guard.least and not least <= row.announced <= most:
-        return f"{row.announced} devices took part, usual are {usual:g}"
+        return f"{counted(row.announced, 'device')} took part, usual are {usual:g}"
     return ""
 
 
