@@ -143,6 +143,15 @@ def same_database(settings: Settings) -> None:
         raise InvalidParameter("database", rule, place_of(settings))
 
 
+def served(settings: Settings) -> bool:
+    """Whether ``serve`` once ran over this folder with this very database: then an empty or absent one is damage."""
+    try:
+        kept = recorded(settings.data)
+    except InvalidParameter:
+        return True  # it did, whatever it wrote
+    return kept is not None and _same_place(settings, kept["settings"]["database"])
+
+
 def _same_place(settings: Settings, kept: str) -> bool:
     if not kept:
         return not settings.database or place_of(settings) == place_of(settings.model_copy(update={"database": ""}))

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
+from hushcall.server import in_force
 from hushcall.server.access import sessions
 from hushcall.server.access.audit import Audit
 from hushcall.server.access.devices import Devices
@@ -168,13 +169,18 @@ def open_service(
     fault: Callable[[str], None] = no_fault,
 ) -> Service:
     """Open the service over its data, which is made if it is not there: database, keys, first signed metadata."""
+    store = open_data(settings, fault)
+    ensure_repository(store, settings, int(clock()))
+    return Service(settings, store, coins, clock)
+
+
+def open_data(settings: Settings, fault: Callable[[str], None] = no_fault) -> Store:
+    """Open the database of a data folder. It is made in a new folder; one that has served and lost it is damaged."""
     if (settings.data / RESTORING).exists():
         rule = "be whole: a restore into it did not end. Run it again, with --overwrite"
         raise InvalidParameter("data", rule, str(settings.data))
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # tokens are hashed, yet: nobody else's business
-    store = open_store(settings.url, fault)
-    ensure_repository(store, settings, int(clock()))
-    return Service(settings, store, coins, clock)
+    return open_store(settings.url, fault, served=in_force.served(settings))
 
 
 def ensure_repository(store: Store, settings: Settings, now: int) -> None:

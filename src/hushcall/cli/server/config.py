@@ -7,7 +7,7 @@ import json as jsonlib
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import DATABASE_FILE, ConfigOption, DatabaseOption, DataOption, chosen_settings
+from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, has_database
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
 from hushcall.wording import counted
@@ -66,16 +66,16 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
     """
     settings = chosen_settings(config, data, database)
     from hushcall.server import in_force
-    from hushcall.server.db.store import open_store
     from hushcall.server.publishing import exclusions
+    from hushcall.server.service import open_data
     from hushcall.server.signing import keys
 
     show.console.print("settings: ok")
     given = {key: value for key, value in (("data", data), ("database", database)) if value is not None}
     for one in in_force.of_folder(config, **given)[1]:
         show.console.print(f"at the next start: {one}", markup=False, soft_wrap=True)
-    if settings.database or (settings.data / DATABASE_FILE).is_file():
-        open_store(settings.url).close()
+    if has_database(settings):
+        open_data(settings).close()
         show.console.print("database: ok, schema up to date")
     else:
         show.console.print("database: none yet, the first start makes it")

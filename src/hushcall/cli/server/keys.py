@@ -34,9 +34,9 @@ def _published(
 ) -> tuple[Store, Path]:
     """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
     settings = chosen_settings(config, data, database) if make else settings_of(config, data, database)
-    from hushcall.server.db.store import open_store
+    from hushcall.server.service import open_data
 
-    return open_store(settings.url), settings.keys
+    return open_data(settings), settings.keys
 
 
 @keys.command()

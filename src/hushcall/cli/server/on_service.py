@@ -59,10 +59,16 @@ def settings_of(config: Path | None, data: Path | None, database: str | None = N
 
 def must_exist(settings: Settings) -> None:
     """Refuse to make a second server by a slip in a path: only 'serve' and 'keys init' begin one."""
-    file = settings.data / DATABASE_FILE
-    if not settings.database and not file.is_file():
+    if not has_database(settings):
         rule = "hold a server's database ('hushcall serve' makes one): see --data, and --database for PostgreSQL"
         raise InvalidParameter("data", rule, str(settings.data))
+
+
+def has_database(settings: Settings) -> bool:
+    """Whether there is a database, or was: a folder that has lost its own says so when that is opened."""
+    from hushcall.server import in_force
+
+    return bool(settings.database) or (settings.data / DATABASE_FILE).is_file() or in_force.served(settings)
 
 
 def acting(service: Service, what: str, about: str = "", why: str = "") -> AbstractContextManager[None]:

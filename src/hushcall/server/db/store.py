@@ -29,10 +29,12 @@ from sqlalchemy.engine import Connection, Engine
 from hushcall.errors import InvalidParameter
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, round_rows
+from hushcall.wording import counted
 
 BUSY_SECONDS = 60
 """How long a writer waits for its turn, and a statement may take, unless it says that it has less patience."""
 CONNECT_SECONDS = 5
+_SMALLEST = 512  # bytes of a database of SQLite: its smallest page
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
 _PUBLISHING_LOCK = _MIGRATION_LOCK + 1  # another one: lists are put into force one after the other
@@ -202,16 +204,41 @@ def put_files(connection: Connection, changed: Mapping[str, bytes | None]) -> No
         connection.execute(sa.insert(schema.files), rows)
 
 
-def open_store(url: str, fault: Callable[[str], None] = no_fault) -> Store:
-    """Open a database, make it if need be, and migrate it."""
+def open_store(url: str, fault: Callable[[str], None] = no_fault, *, served: bool = False) -> Store:
+    """Open a database, make it if need be, and migrate it.
+
+    ``served``: a server has worked with it, so that an absent or empty one is damage. Nothing is written then.
+    """
     engine = make_engine(url)
     shown = engine.url.render_as_string(hide_password=True)
     try:
+        if served and (lack := _lack(engine)):
+            rule = (
+                f"hold what this data folder has served with: it {lack}. Nothing was written. 'hushcall restore FILE "
+                "--overwrite' puts a backup back; to begin anew, for phones that enrol anew, take an empty folder"
+            )
+            raise InvalidParameter("database", rule, engine.url.database if _file(engine.url) else shown)
         migrate(engine)
     except (sa.exc.DBAPIError, sqlite3.DatabaseError) as error:
         why = str(getattr(error, "orig", error)).partition("\n")[0]
         raise InvalidParameter("database", f"be one that opens ({why})", shown) from None
     return Store(engine, fault)
+
+
+def _lack(engine: Engine) -> str:
+    """What a database that was in use lacks; a file is looked at before SQLite opens it, which would make one."""
+    if file := _file(engine.url):
+        if not file.is_file():
+            return "is absent"
+        if (size := file.stat().st_size) < _SMALLEST:
+            return f"was cut off at {counted(size, 'byte')}"
+    return "" if sa.inspect(engine).has_table(schema.rounds.name) else "has no tables"
+
+
+def _file(url: sa.URL) -> Path | None:
+    """SQLite's file; None where there is none."""
+    lite = url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:"
+    return Path(str(url.database)) if lite else None
 
 
 def parse_url(url: str) -> sa.URL:
@@ -231,8 +258,8 @@ def make_engine(url: str) -> Engine:
         return _postgres_engine(parsed)
     if parsed.get_backend_name() != "sqlite":
         raise InvalidParameter("database", "be SQLite or PostgreSQL", parsed.get_backend_name())
-    if parsed.database and parsed.database != ":memory:":
-        folder = Path(parsed.database).parent
+    if file := _file(parsed):
+        folder = file.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise InvalidParameter("data", "be a folder that can be written to", str(folder))
