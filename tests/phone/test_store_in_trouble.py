@@ -272,6 +272,8 @@ def test_a_read_only_file_system(small_disk: Path, run: Run, tmp_path: Path) -> 
 def test_a_read_only_folder(phone: Path) -> None:
     phone.chmod(0o500)
     trouble = trouble_of(phone)
+    with closing(Store.open(phone, reading=True)) as store:
+        assert len(ledger.spends(store)) == 3
     phone.chmod(0o700)
     assert trouble.cause is Cause.READ_ONLY
     assert spends(phone) == 3
