@@ -133,7 +133,7 @@ def _background(page: Path, folder: Path, env: dict[str, str], port: str) -> Ite
         yield rest
 
 
-LONG = [page if page.stem == "owner" else pytest.param(page, marks=pytest.mark.slow) for page in TUTORIALS]
+LONG = [page if page.stem == "developer" else pytest.param(page, marks=pytest.mark.slow) for page in TUTORIALS]
 
 
 @pytest.mark.parametrize("page", LONG, ids=lambda page: page.stem)

@@ -20,6 +20,7 @@ from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation
 from hushcall.phone.reporting.ledger import Limits
 from hushcall.privacy.coins import ByteSource, keyed, seeded
+from hushcall.protocol.blocklist import iso
 from hushcall.protocol.seeds import derive, report_seed
 from hushcall.protocol.wire import COVER
 from hushcall.report.mechanism import Mechanism
@@ -91,6 +92,34 @@ def test_times_are_the_servers_even_if_the_phones_clock_is_hours_off(world: Worl
     assert waiting.next_at == row.announce_at + 5 * 3600
     world.now = row.announce_at
     assert world.phone.report().action == "announced"
+
+
+@pytest.mark.parametrize("state", ["closed", "decoded", "published", "held"])
+def test_between_rounds_it_looks_again_after_a_quarter_of_an_hour(world: World, state: str) -> None:
+    """No document says when the next round opens; what has passed is no moment to wait for."""
+    world.now = START + DAY - 1
+    world.service.state = state
+    world.service.changes = {"closes": iso(START + DAY - 3600), "collects": iso(START + HALF), "opens": iso(START)}
+    late = world.phone.report()
+    assert (late.action, late.next_at) == ("idle", world.now + 900)
+
+
+def test_a_finished_round_is_looked_at_when_it_closes_and_then_now_and_then(world: World) -> None:
+    world.day(0)
+    done = world.phone.report()
+    assert (done.action, done.next_at) == ("done", START + DAY)
+    world.service.changes = {"closes": iso(int(world.now))}
+    world.service.state = "published"
+    done = world.phone.report()
+    assert (done.action, done.next_at) == ("done", world.now + 1)  # it says that reports were due in no time at all
+    world.service.changes = {"closes": iso(int(world.now)), "collects": iso(int(world.now) - 400)}
+    assert world.phone.report().next_at == world.now + 100  # short phases: a quarter of the shorter one
+
+
+def test_a_server_that_closes_in_eight_thousand_years_is_looked_at_within_one(world: World) -> None:
+    world.service.state = "collecting"
+    world.service.changes = {"closes": "9999-12-31T23:59:59Z"}
+    assert world.phone.report().next_at == world.now + 366 * DAY
 
 
 def test_a_skipped_bucket_costs_nothing_and_the_number_waits(world: World) -> None:

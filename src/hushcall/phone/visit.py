@@ -42,6 +42,11 @@ from hushcall.protocol.wire import COVER, pad
 from hushcall.report.mechanism import Mechanism
 
 POLL_SECONDS = 900
+"""How often to look where nobody says when something happens: a document does not name the next round's opening."""
+FARTHEST = 366 * DAY
+"""No moment is farther away, whatever a server says: any clock can tell it."""
+LOOKS = 4
+"""So often at least is each phase of a round looked at, however short its rounds are."""
 HOME_AREA = "home_area"
 """The setting with the owner's own area code: made-up callers share it as often as real ones do. It is never sent."""
 
@@ -332,9 +337,22 @@ class Visit:
         return self._outcome("waiting", f"Round {self.info.round}: it will {what} at a random moment.", moment)
 
     def _outcome(self, action: str, words: str, server_moment: int | None = None) -> Outcome:
-        """``server_moment`` is told by the phone's own clock: the two may differ by hours."""
-        ahead = POLL_SECONDS if server_moment is None else max(1, server_moment - self.info.server_time)
-        return Outcome(action, words, self.info.round, self.now + ahead)
+        """``server_moment`` is told by the phone's own clock: the two may differ by hours.
+
+        Where there is none, or it has passed (the round is closed, the next one not open), :meth:`_poll` says when.
+        """
+        ahead = 0 if server_moment is None else min(server_moment - self.info.server_time, FARTHEST)
+        return Outcome(action, words, self.info.round, self.now + (ahead if ahead > 0 else self._poll()))
+
+    def _poll(self) -> int:
+        """Seconds until the next look where no moment is known: a quarter of an hour, or less where rounds are short.
+
+        A round's document does not say when the next one opens; its phases, which the next one shares, say how long a
+        phone may be away and still be there for each.
+        """
+        info = self.info
+        shortest = min(info.collects - info.opens, info.closes - info.collects)
+        return max(1, min(POLL_SECONDS, shortest // LOOKS))
 
     def _row(self) -> Row | None:
         return participation.find(self.store, self.transport.url, self.info.round)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ VALUES = {
     "rest": "books/10/",
     "limit": "10",
 }
+HEX = re.compile("[0-9a-f]{24,}")
+"""Keys, signatures and digests: five digits in a row stand in them by chance, once in some hundred runs."""
 PAGES = ("/", "/live", "/live/decided", "/list", "/rounds/13", "/rounds/14", "/appeals", "/system", "/plan", "/docs")
 
 
@@ -63,6 +66,7 @@ def test_without_a_session_no_address_tells_a_secret(app: FastAPI, visitor: Test
                         assert answer.status_code < 500, (method, address, answer.text)
                         told = str(dict(answer.headers)) + answer.text
                         told = told.replace(address, "").replace(UNLISTED, UNLISTED if UNLISTED not in address else "")
+                        told = HEX.sub("", told)
                         told = told.replace(ALLOWED, ALLOWED if ALLOWED not in address else "")  # a redirect names it
                         for marker in MARKERS:
                             assert marker not in told, (method, address, marker)

@@ -251,9 +251,9 @@ def _plain(limits: Limits) -> dict[str, Any]:
 
 
 def _sentence(outcome: Outcome) -> str:
-    if outcome.next_at is None:
-        return outcome.words
-    return f"{outcome.words} Run again after {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(outcome.next_at))}."
+    from hushcall.protocol.blocklist import iso
+
+    return outcome.words if outcome.next_at is None else f"{outcome.words} Run again after {iso(outcome.next_at)}."
 
 
 # In the order in which a newcomer needs them: --help lists them so.
