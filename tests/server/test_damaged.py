@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
 from tests.server.conftest import MakeService, Postgres, _name
 
 from hushcall.cli import main
 from hushcall.errors import InvalidParameter
 from hushcall.server import in_force
 from hushcall.server.backup import back_up
+from hushcall.server.db import store
+from hushcall.server.db.store import parse_url
+from hushcall.server.db.trouble import in_words
 from hushcall.server.service import open_service
 from hushcall.server.settings import load_settings
 
@@ -104,3 +113,74 @@ def test_an_emptied_postgresql_that_a_folder_has_served_with_is_damage(
     (settings.data / in_force.FILE).unlink()
     open_service(settings).close()
     postgres.drop(url)
+
+
+def _spoil(file: Path, table: str) -> None:
+    """Flip every bit of the pages at which a table and its indices begin."""
+    with closing(sqlite3.connect(file)) as database:
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+        query = "SELECT rootpage FROM sqlite_master WHERE tbl_name = ?"
+        roots = [row[0] for row in database.execute(query, (table,))]
+    data = bytearray(file.read_bytes())
+    for root in roots:
+        place = slice((root - 1) * size, root * size)
+        data[place] = bytes(byte ^ 255 for byte in data[place])
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("table", "commands"),
+    [
+        ("files", [one for one in COMMANDS if one != ["keys", "init"]]),
+        ("admins", [["serve", "--port", "0"], ["config", "check"], ["admin", "tokens"], ["backup", "new.backup"]]),
+        ("rounds", [["config", "check"], ["round", "status"], ["round", "open"], ["backup", "new.backup"]]),
+    ],
+)
+def test_flipped_pages_end_a_command_in_one_sentence(
+    served: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    table: str,
+    commands: list[list[str]],
+) -> None:
+    _spoil(served / "hushcall.db", table)
+    for command in commands:
+        assert hushcall(monkeypatch, *command, "--data", str(served)) == 2, command
+        said = capsys.readouterr().err
+        assert said.startswith("hushcall: database must be whole: it is damaged (")
+        assert "). 'hushcall restore FILE --overwrite' puts a backup back, got '" in said
+        assert "hushcall.db" in said or "characters)" in said
+        assert said.count("\n") == 1
+    assert hushcall(monkeypatch, "restore", "good.backup", "--data", str(served), "--overwrite", "--as-it-was") == 0
+    assert hushcall(monkeypatch, "config", "check", "--data", str(served)) == 0
+
+
+def test_a_full_disk_is_called_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = parse_url(f"sqlite:///{tmp_path}/hushcall.db")
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+    with pytest.raises(InvalidParameter, match=r"^database must be one that opens \(disk I/O error\)"), in_words(url):
+        raise error
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    full = r"^database must have room to write: disk full\. Make room"
+    with pytest.raises(InvalidParameter, match=full), in_words(url):
+        raise sa.exc.OperationalError("INSERT …", {}, error)
+
+
+def test_a_file_that_may_not_grow_is_a_full_disk(
+    served: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine_of = store.make_engine
+
+    def small(url: str) -> sa.Engine:
+        engine = engine_of(url)
+        event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA max_page_count=1"))
+        return engine
+
+    monkeypatch.setattr(store, "make_engine", small)
+    said = ""
+    for _ in range(200):  # until no page of the file has room left
+        if hushcall(monkeypatch, "admin", "token", "--note", "n" * 4000, "--data", str(served)):
+            said = capsys.readouterr().err
+            break
+    assert said.startswith("hushcall: database must have room to write: disk full. Make room, then try again, got '")

@@ -213,7 +213,8 @@ def test_config_check_finds_a_database_that_is_none_or_too_new(
     data = tmp_path / "hushcall-data"
     data.mkdir()
     (data / "hushcall.db").write_bytes(b"no database at all" * 100)
-    assert "database must be one that opens (file is not a database)" in refused(monkeypatch, capsys, "config", "check")
+    said = refused(monkeypatch, capsys, "config", "check")
+    assert "database must be whole: it is damaged (file is not a database)" in said
     (data / "hushcall.db").unlink()
     with contextlib.closing(sqlite3.connect(data / "hushcall.db")) as database:
         database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")

@@ -28,6 +28,8 @@ import sqlalchemy as sa
 from hushcall.errors import InvalidParameter
 from hushcall.protocol.blocklist import iso
 from hushcall.server import in_force
+from hushcall.server.db.trouble import DAMAGED, told
+from hushcall.server.logs import cause_of
 from hushcall.server.service import Service
 from hushcall.whole_file import to_disk
 
@@ -169,6 +171,8 @@ def _copy(engine: sa.Engine, file: Path) -> Path:
         try:
             raw.execute("VACUUM INTO ?", (str(file),))
         except sqlite3.Error as error:
+            if cause_of(error) == DAMAGED:
+                raise told(error, engine.url) from None
             raise InvalidParameter("database", f"be one that can be copied ({error})", file.name) from None
     with closing(sqlite3.connect(file)) as copied:
         if (found := copied.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":

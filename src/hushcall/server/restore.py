@@ -22,7 +22,8 @@ from hushcall.errors import InvalidParameter
 from hushcall.server import after_restore, backup, in_force
 from hushcall.server.after_restore import Restart
 from hushcall.server.db import schema
-from hushcall.server.db.store import Store, make_engine
+from hushcall.server.db.store import Store, make_engine, parse_url
+from hushcall.server.db.trouble import ERRORS, told
 from hushcall.server.service import RESTORING, open_service
 from hushcall.server.settings import Settings, as_toml
 from hushcall.whole_file import to_disk, write_whole
@@ -86,6 +87,8 @@ def restore(
         if isinstance(error, OSError):
             why = error.strerror or type(error).__name__
             raise InvalidParameter("data", f"be a folder that can be written ({why})", str(data)) from None
+        if isinstance(error, ERRORS):
+            raise told(error, parse_url(settings.url)) from None
         raise
     return Restored(manifest.made, settings.model_copy(update={"data": data}), restart, aside)
 
@@ -117,11 +120,10 @@ def _check_unused(settings: Settings, manifest: backup.Manifest, *, overwrite: b
         busy = store.rows(sa.select(schema.leases.c.until).where(schema.leases.c.until > store.now()))
         if busy:
             raise InvalidParameter("service", "be stopped before its data are replaced", place)
-    except sa.exc.DBAPIError as error:
+    except ERRORS as error:
         if manifest.database == backup.FILE:
             return  # what is there is no database, and is moved aside
-        why = str(error.orig).partition("\n")[0]
-        raise InvalidParameter("database", f"be one that opens ({why})", place) from None
+        raise told(error, engine.url) from None
     finally:
         engine.dispose()
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json as jsonlib
+from contextlib import closing
 
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, has_database
+from hushcall.cli.server.on_service import (
+    ConfigOption,
+    DatabaseOption,
+    DataOption,
+    chosen_settings,
+    has_database,
+    in_words,
+)
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
 from hushcall.wording import counted
@@ -75,7 +83,8 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
     for one in in_force.of_folder(config, **given)[1]:
         show.console.print(f"at the next start: {one}", markup=False, soft_wrap=True)
     if has_database(settings):
-        open_data(settings).close()
+        with in_words(settings), closing(open_data(settings)) as store:
+            store.check()
         show.console.print("database: ok, schema up to date")
     else:
         show.console.print("database: none yet, the first start makes it")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,14 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, settings_of
+from hushcall.cli.server.on_service import (
+    ConfigOption,
+    DatabaseOption,
+    DataOption,
+    chosen_settings,
+    in_words,
+    settings_of,
+)
 from hushcall.cli.show import Json
 from hushcall.protocol.blocklist import iso
 
@@ -29,14 +38,16 @@ keys = typer.Typer(
 )
 
 
+@contextmanager
 def _published(
     config: Path | None, data: Path | None, database: str | None, *, make: bool = False
-) -> tuple[Store, Path]:
+) -> Iterator[tuple[Store, Path]]:
     """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
     settings = chosen_settings(config, data, database) if make else settings_of(config, data, database)
     from hushcall.server.service import open_data
 
-    return open_data(settings), settings.keys
+    with in_words(settings), closing(open_data(settings)) as store:
+        yield store, settings.keys
 
 
 @keys.command()
@@ -59,12 +70,12 @@ def init(
 
       hushcall keys init --data /var/lib/hushcall --json
     """
-    published, folder = _published(config, data, database, make=True)
-    from hushcall.server.signing import ceremony
+    with _published(config, data, database, make=True) as (published, folder):
+        from hushcall.server.signing import ceremony
 
-    secret = _ask("Passphrase for the root key", confirm=True) if passphrase else None
-    root_key = ceremony.init(published, folder, datetime.now(UTC), secret)
-    digest = ceremony.root_sha256(published.files())
+        secret = _ask("Passphrase for the root key", confirm=True) if passphrase else None
+        root_key = ceremony.init(published, folder, datetime.now(UTC), secret)
+        digest = ceremony.root_sha256(published.files())
     if json:
         show.print_json({"keys": str(folder), "root_key": str(root_key), "root_sha256": digest})
         return
@@ -92,17 +103,17 @@ def rotate(
 
       hushcall keys rotate timestamp snapshot targets --root-key /media/stick/root.pem
     """
-    published, folder = _published(config, data, database)
-    from hushcall.server.access.audit import COMMAND_LINE, Audit
-    from hushcall.server.signing import ceremony
-
     ask = cache(lambda path: _ask(f"Passphrase of {path}", confirm=False))
     done = []
-    for role in roles:
-        with Audit(published, lambda: int(time())).act(COMMAND_LINE, getpass.getuser(), "rotate", f"key of {role}"):
-            rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
-        root_key = rotated.saved if role == "root" else root_key  # the roles after it need the new one
-        done.append(rotated)
+    with _published(config, data, database) as (published, folder):
+        from hushcall.server.access.audit import COMMAND_LINE, Audit
+        from hushcall.server.signing import ceremony
+
+        for role in roles:
+            with Audit(published, lambda: int(time())).act(COMMAND_LINE, getpass.getuser(), "rotate", f"key of {role}"):
+                rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
+            root_key = rotated.saved if role == "root" else root_key  # the roles after it need the new one
+            done.append(rotated)
     if json:
         rows = [
             {"role": one.role, "key": one.key_id, "file": str(one.saved), "old": [str(path) for path in one.old]}
@@ -126,10 +137,10 @@ def status(
 
       hushcall keys status --json
     """
-    published, folder = _published(config, data, database)
-    from hushcall.server.signing import ceremony
+    with _published(config, data, database) as (published, folder):
+        from hushcall.server.signing import ceremony
 
-    standing = ceremony.status(published, folder, datetime.now(UTC))
+        standing = ceremony.status(published, folder, datetime.now(UTC))
     if json:
         rows = [
             {

@@ -71,6 +71,13 @@ def has_database(settings: Settings) -> bool:
     return bool(settings.database) or (settings.data / DATABASE_FILE).is_file() or in_force.served(settings)
 
 
+def in_words(settings: Settings) -> AbstractContextManager[None]:
+    """Have what is wrong with the database end the command in one sentence."""
+    from hushcall.server.db import store, trouble
+
+    return trouble.in_words(store.parse_url(settings.url))
+
+
 def acting(service: Service, what: str, about: str = "", why: str = "") -> AbstractContextManager[None]:
     """Have what is done inside in the operators' log, as done by this user of the machine."""
     from hushcall.server.access.audit import COMMAND_LINE
@@ -89,11 +96,12 @@ def on_service(command: Callable[..., None]) -> Callable[..., None]:
         settings = settings_of(config, data, database)
         from hushcall.server.service import open_service
 
-        service = open_service(settings)
-        try:
-            command(service, **options)
-        finally:
-            service.close()
+        with in_words(settings):
+            service = open_service(settings)
+            try:
+                command(service, **options)
+            finally:
+                service.close()
 
     _, *own = inspect.signature(command).parameters.values()
     where = [

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings
+from hushcall.cli.server.on_service import ConfigOption, DatabaseOption, DataOption, chosen_settings, in_words
 
 
 def serve(
@@ -48,7 +48,8 @@ def serve(
 
     in_force.same_database(settings)
     listener = serve.bound(settings.server.host, settings.server.port)
-    token = serve.first_admin(settings)
+    with in_words(settings):
+        token = serve.first_admin(settings)
     in_force.record(settings)
     chosen, say = settings.profile, show.console.print
     address = f"http://{settings.server.host}:{serve.port_of(listener)}"
@@ -66,4 +67,5 @@ def serve(
         say(f"  1. Move {settings.keys / 'offline'} to a safe place: the root key is not needed to run the service.")
         say(f"  2. Connect a phone:  hushcall phone init --server {address}")
         say("  3. See the round:    hushcall round status" + (f" --data {settings.data}" if data else ""))
-    serve.serve(settings, listener)
+    with in_words(settings):
+        serve.serve(settings, listener)

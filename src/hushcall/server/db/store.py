@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from sqlalchemy.engine import Connection, Engine
 from hushcall.errors import InvalidParameter
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, round_rows
+from hushcall.server.db.trouble import RESTORE, damaged, file_of, in_words, place_of
 from hushcall.wording import counted
 
 BUSY_SECONDS = 60
@@ -162,6 +162,11 @@ class Store:
                     finally:
                         raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
+    def check(self) -> None:
+        """Read every page of SQLite's file, and refuse one that is damaged; PostgreSQL looks after its own."""
+        if not self.postgres and (found := self.rows(sa.text("PRAGMA quick_check(1)"))[0][0]) != "ok":
+            raise damaged(str(found), self.engine.url)
+
     def close(self) -> None:
         """Let go of all connections."""
         self.engine.dispose()
@@ -210,35 +215,25 @@ def open_store(url: str, fault: Callable[[str], None] = no_fault, *, served: boo
     ``served``: a server has worked with it, so that an absent or empty one is damage. Nothing is written then.
     """
     engine = make_engine(url)
-    shown = engine.url.render_as_string(hide_password=True)
-    try:
+    with in_words(engine.url):
         if served and (lack := _lack(engine)):
             rule = (
-                f"hold what this data folder has served with: it {lack}. Nothing was written. 'hushcall restore FILE "
-                "--overwrite' puts a backup back; to begin anew, for phones that enrol anew, take an empty folder"
+                f"hold what this data folder has served with: it {lack}. Nothing was written. {RESTORE}; "
+                "to begin anew, for phones that enrol anew, take an empty folder"
             )
-            raise InvalidParameter("database", rule, engine.url.database if _file(engine.url) else shown)
+            raise InvalidParameter("database", rule, place_of(engine.url))
         migrate(engine)
-    except (sa.exc.DBAPIError, sqlite3.DatabaseError) as error:
-        why = str(getattr(error, "orig", error)).partition("\n")[0]
-        raise InvalidParameter("database", f"be one that opens ({why})", shown) from None
     return Store(engine, fault)
 
 
 def _lack(engine: Engine) -> str:
     """What a database that was in use lacks; a file is looked at before SQLite opens it, which would make one."""
-    if file := _file(engine.url):
+    if file := file_of(engine.url):
         if not file.is_file():
             return "is absent"
         if (size := file.stat().st_size) < _SMALLEST:
             return f"was cut off at {counted(size, 'byte')}"
-    return "" if sa.inspect(engine).has_table(schema.rounds.name) else "has no tables"
-
-
-def _file(url: sa.URL) -> Path | None:
-    """SQLite's file; None where there is none."""
-    lite = url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:"
-    return Path(str(url.database)) if lite else None
+    return "" if sa.inspect(engine).get_table_names() else "has no tables"
 
 
 def parse_url(url: str) -> sa.URL:
@@ -258,7 +253,7 @@ def make_engine(url: str) -> Engine:
         return _postgres_engine(parsed)
     if parsed.get_backend_name() != "sqlite":
         raise InvalidParameter("database", "be SQLite or PostgreSQL", parsed.get_backend_name())
-    if file := _file(parsed):
+    if file := file_of(parsed):
         folder = file.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
