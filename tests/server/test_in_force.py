@@ -10,7 +10,7 @@ import pytest
 
 from hushcall.cli import main
 from hushcall.errors import InvalidParameter
-from hushcall.server import in_force
+from hushcall.server import in_force, serve
 from hushcall.server.service import open_service
 from hushcall.server.settings import load_settings
 
@@ -133,3 +133,25 @@ def test_without_a_database_the_error_names_both_options(
     assert hushcall(monkeypatch, "round", "status", "--data", str(tmp_path / "none")) == 2
     said = capsys.readouterr().err
     assert "see --data, and --database for PostgreSQL" in said
+
+
+def test_serve_says_what_is_no_longer_as_it_was(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "serve", lambda _, listener: listener.close())
+    start = ["serve", "--data", str(data), "--port", "0"]
+    assert hushcall(monkeypatch, *start, "--period", "900") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "round.period was 600, is 900 now" in said
+    assert 'round.profile was "strong", is "balanced" now (the default)' in said
+    assert "server.port was 8750, is 0 now" in said
+    assert hushcall(monkeypatch, *start) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if " was " in line] == ["round.period was 900, is 86400 now (the default)"]
+    assert any(line.startswith("A start goes by its options") for line in said)
+    assert hushcall(monkeypatch, *start) == 0
+    again = capsys.readouterr().out
+    assert " was " not in again
+    assert "A start goes by" not in again
+    (data / in_force.FILE).unlink()
+    assert in_force.changes(load_settings(data=data)) == []

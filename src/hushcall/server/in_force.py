@@ -143,6 +143,23 @@ def same_database(settings: Settings) -> None:
         raise InvalidParameter("database", rule, place_of(settings))
 
 
+def changes(settings: Settings) -> list[str]:
+    """What ``serve`` runs with now and did not at its last start, a line each; nothing at the first."""
+    try:
+        kept = recorded(settings.data)
+    except InvalidParameter:
+        return []  # it is about to be written anew
+    if kept is None:
+        return []
+    before, given = dict(_leaves(kept["settings"])), dict(_leaves(_given(settings)))
+    after = dict(_leaves(json.loads(document(settings))["settings"]))
+    return [
+        f"{name} was {_shown(before[name])}, is {_shown(value)} now" + ("" if name in given else " (the default)")
+        for name, value in after.items()
+        if name != "database" and name in before and before[name] != value  # of another database: same_database
+    ]
+
+
 def served(settings: Settings) -> bool:
     """Whether ``serve`` once ran over this folder with this very database: then an empty or absent one is damage."""
     try:
@@ -175,6 +192,10 @@ def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield from _leaves(value, f"{before}{name}.")
         else:
             yield before + name, value
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _put(values: dict[str, Any], name: str, value: Any) -> None:

@@ -23,7 +23,8 @@ def serve(
     """Run the service: take reports, decode rounds, publish a signed list. Ctrl-C ends it cleanly.
 
     The first start makes the data folder, the database, the signing keys and an operator's token (shown once). What it
-    runs with is kept in the folder (settings.json, without passwords): other commands need only --data.
+    runs with is kept in the folder (settings.json, without passwords): other commands need only --data. The next start
+    does not go by it, but says what is no longer as it was: what is to stay belongs into the settings' file.
 
     [bold]Examples[/bold]
 
@@ -50,11 +51,16 @@ def serve(
     listener = serve.bound(settings.server.host, settings.server.port)
     with in_words(settings):
         token = serve.first_admin(settings)
+    changed = in_force.changes(settings)
     in_force.record(settings)
     chosen, say = settings.profile, show.console.print
     address = f"http://{settings.server.host}:{serve.port_of(listener)}"
     say(f"[bold]hushcall[/bold] serves {address}   dashboard {address}/   API {address}/docs   Ctrl-C to stop")
     say(f"Rounds every {settings.round.period:,} s, profile {chosen.name}: {chosen.mechanism}, ε = {chosen.epsilon:g}.")
+    for line in changed:
+        say(line, markup=False, highlight=False, soft_wrap=True)
+    if any(line.endswith("(the default)") for line in changed):
+        say("A start goes by its options, HUSHCALL_* and the settings' file: what is to stay belongs into that file.")
     if chosen.windows != (1,) or chosen.tolerance:
         lengths = ", ".join(str(length) for length in chosen.windows)
         say(f"Evidence of {lengths} rounds; a listing withstands {chosen.tolerance} lying phones: see 'hushcall plan'.")
