@@ -25,7 +25,7 @@ esac
 
 
 def make(folder: Path, target: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "LOCKED"))}
     words = ["make", f"PYTHON={folder / 'python3'}", "JOBS=2", target]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, env=outside | variables, check=False)
 
