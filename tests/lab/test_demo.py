@@ -10,6 +10,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,18 @@ def test_the_default_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert shown in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+INTERRUPTIBLE = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from hushcall.cli import main; main()",
+]
+"""Whoever runs the tests in the background has told everything below to ignore Ctrl-C."""
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_it_cleanly_at_any_time(tmp_path: Path) -> None:
     environment = _environment(tmp_path)
-    command = [*HUSHCALL, "demo", "--phones", "200", "--days", "60", "--port", "0"]
+    command = [*INTERRUPTIBLE, "demo", "--phones", "200", "--days", "60", "--port", "0"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         start_new_session=True,
@@ -157,7 +166,7 @@ def _somebody_left(group: int) -> bool:
 @pytest.mark.slow
 def test_where_a_person_watches_the_dashboard_stays_until_ctrl_c(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [*HUSHCALL, "demo", "--phones", "200", "--days", "1", "--port", "0"]
+    command = [*INTERRUPTIBLE, "demo", "--phones", "200", "--days", "1", "--port", "0"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env=_environment(tmp_path),
         start_new_session=True,
