@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# One more than the two cores that this is written for: some tests wait.
-JOBS   ?= 3
+# Two more than the two cores that this is written for: some tests wait.
+JOBS   ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs package lock

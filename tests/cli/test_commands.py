@@ -82,6 +82,7 @@ def test_simulate_shows_truth_beside_estimate(tmp_path: Path) -> None:
     assert picture.read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_simulate_in_json_is_the_same_every_time() -> None:
     arguments = ("simulate", "--users", "3000", "--spammers", "4", "--seed", "9", "--json")
     said = run(*arguments).stdout
@@ -132,6 +133,7 @@ def test_plan_at_one_budget_shows_every_mechanism() -> None:
     assert cheap == {"subspace", "whole-number", "sh-original", "pem", "treehist", "rappor"}
 
 
+@pytest.mark.slow
 def test_audit_in_json() -> None:
     document = run_json("audit", "--epsilon", "2")
     assert document["ok"]

@@ -78,6 +78,7 @@ def test_planted_numbers_are_found_and_nothing_else(world: tuple[Address, list[s
     assert learnt.to_bytes() == wanted
 
 
+@pytest.mark.slow
 def test_two_processes_one_of_them_killed_learn_the_same(
     world: tuple[Address, list[str], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,7 +109,8 @@ def test_results_do_not_depend_on_workers_and_runs_resume(tmp_path: Path) -> Non
     assert run_all(small(), settings, 2, 5, tmp_path, workers=1) == alone
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["days", "month"])
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True], ids=["days", "month"])
 def test_a_quick_study_of_everything(tmp_path: Path, whole: bool) -> None:
     options = study.Options(quick=True, cache=tmp_path / "cache", workers=None if whole else 1)
     calls = study.data_of(options) if whole else small(days=2, heavy=200)

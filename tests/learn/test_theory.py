@@ -101,6 +101,7 @@ def test_bit_sums_is_a_law_with_the_right_moments() -> None:
     assert square == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_predicted_finds_agree_with_the_real_code() -> None:
     """Prediction against 150 runs of real phones; 4 standard errors are 0.15, and bits are not quite independent."""
     for kind, budget in (("extended", 8.8), ("basic", 12.0)):

@@ -65,6 +65,7 @@ def test_three_hundred_weeks_keep_the_level_for_every_split(windows: tuple[int, 
     assert proof.rate <= statistics.WEEK_LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "budget", "low", "high"),
     [
