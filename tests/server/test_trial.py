@@ -12,7 +12,7 @@ from tests.server.conftest import MakeService
 from tests.server.serving import PERIOD, Clock, operator_token
 
 from hushcall.cli import main, show
-from hushcall.cli.phone.crowd import _fate, _told
+from hushcall.cli.phone.simulate import _fate, _told
 from hushcall.errors import InvalidParameter
 from hushcall.lab.live.trial import Planted, Trial, run
 from hushcall.numbers import plan_named

@@ -80,25 +80,24 @@ def end_open(service: Service) -> None:
     with service.store.read() as connection:
         under_way = list(round_rows(connection, sa.select(rounds).where(rounds.c.state != PUBLISHED)))
     for row in under_way:
-        phase = row.held_from if row.state == HELD else row.state
-        if phase == COLLECTING and row.state == COLLECTING:
+        if row.state == COLLECTING:
             service.rounds.close(row.id, now)
-        elif phase == ANNOUNCING:
+        elif row.phase == ANNOUNCING:
             if row.state != HELD:
                 service.rounds.hold(row.id, ENDED)
             service.rounds.discard(row.id, ENDED.removeprefix("discarded: "))
         with service.store.write("after a restore") as connection:
-            _settle(connection, row, phase, now)
+            _settle(connection, row, now)
         service.store.scrub()
 
 
-def _settle(connection: Connection, row: RoundRow, phase: str | None, now: int) -> None:
+def _settle(connection: Connection, row: RoundRow, now: int) -> None:
     """The next round need not wait for the end of one that was cut short; a held one goes on as if it were closed."""
     rounds, newest = schema.rounds, newest_round(connection)
     values: dict[str, object] = {}
-    if newest is not None and newest.id == row.id and phase in (ANNOUNCING, COLLECTING):
+    if newest is not None and newest.id == row.id and row.phase in (ANNOUNCING, COLLECTING):
         values["next"] = min(row.next, now)
-    if row.state == HELD and phase == COLLECTING:
+    if row.state == HELD and row.phase == COLLECTING:
         values["held_from"] = CLOSED
     if values:
         connection.execute(sa.update(rounds).where(rounds.c.id == row.id).values(**values))

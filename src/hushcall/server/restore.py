@@ -82,7 +82,7 @@ def restore(
             aside = _set_aside(data, here, clock())
         _put_in_place(stage, data, settings)
     except BaseException as error:
-        if aside is None and not (manifest.database == backup.DUMP and filling):
+        if aside is None and not filling:
             shutil.rmtree(stage, ignore_errors=True)  # nothing else was touched
         if isinstance(error, OSError):
             why = error.strerror or type(error).__name__

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.phone import agi, calls, crowd, keeping, personal, show_state
+from hushcall.cli.phone import agi, calls, keeping, personal, show_state, simulate
 from hushcall.cli.phone.home import LOCK_PATIENCE, Home, folder_of, opened, phone_in
 from hushcall.cli.show import Json
 from hushcall.errors import HushcallError, Refused
@@ -274,6 +274,6 @@ for _command in (
     keeping.backup,
     keeping.restore,
     keeping.forget,
-    crowd.simulate,
+    simulate.simulate,
 ):
     phone.command()(_command)

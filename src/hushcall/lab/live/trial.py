@@ -26,6 +26,7 @@ from hushcall.privacy.coins import seeded
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD, PUBLISHED
+from hushcall.wording import counted
 
 PAUSE = 1.0
 """Seconds between two looks at a round that others move on."""
@@ -208,15 +209,12 @@ class _Course:
     def _bearable(self, info: RoundInfo, due: int) -> None:
         wait = due - info.server_time
         if self.operator is None and wait > self.trial.patience:
+            soon = counted(round(self.trial.patience), "second")
             rule = (
-                f"begin to collect within {_seconds(self.trial.patience)}: give --operator TOKEN to move it on, "
-                "--patience SECONDS, or serve with --period 600"
+                f"begin to collect within {soon}: give --operator TOKEN to move it on, --patience SECONDS, "
+                "or serve with --period 600"
             )
-            raise InvalidParameter(f"round {info.round}", rule, f"in {_seconds(wait)}")
-
-
-def _seconds(count: float) -> str:
-    return f"{count:g} second{'' if count == 1 else 's'}"
+            raise InvalidParameter(f"round {info.round}", rule, f"in {counted(wait, 'second')}")
 
 
 def _fate(number: str, phones: int, listed: set[str] | None, operator: Operator | None, round_: int) -> Planted:
