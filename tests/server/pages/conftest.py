@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from tests.server.pages.seeded import Seeded, open_seeded
 
 from hushcall.server.http.app import make_app
+from hushcall.server.serve import running
 
 LogIn = Callable[..., TestClient]
 Act = Callable[..., Any]
@@ -70,3 +71,18 @@ def act(app: FastAPI) -> Act:
         return client.post(f"/actions/{action}", data=given)
 
     return made
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A window onto a server; whatever it complained about, or asked of others, is a failure."""
+    from tests.server.pages.visiting import Visit  # skips where there is no playwright
+
+    seeded = open_seeded(tmp_path, story=getattr(request, "param", True))
+    with running(seeded.service) as url:
+        made = Visit(seeded, url)
+        made.open(browser)
+        yield made
+        made.page.context.close()
+    assert made.complaints == []
+    assert all(one.startswith((made.url + "/", "data:")) for one in made.requests)

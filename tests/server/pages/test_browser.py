@@ -1,144 +1,25 @@
-"""The pages in a real browser, under their content policy: live, on any screen, in both schemes, with a keyboard."""
+"""The pages in a real browser, under their content policy: what people do with them, live, with and without script."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
-from tests.server.pages.contrast import contrast, schemes
-from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
+from tests.server.pages.seeded import LISTED, NOW, open_seeded
+from tests.server.pages.visiting import AUDIT, Visit, playwright
 from tests.server.serving import newest
 
 from hushcall.mechanisms import parameters
 from hushcall.privacy.coins import seeded as seeded_coins
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.db import schema
-from hushcall.server.pages.rendering import render, static_files
+from hushcall.server.pages.rendering import render
 from hushcall.server.serve import running
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-playwright.expect.set_options(timeout=20_000)  # how long a busy machine may take; a quick one waits for no such time
-PUBLIC = ("/", "/list", "/list?q=202", "/login", "/docs", "/owner")
-PRIVATE = (
-    "/",
-    "/list?q=2",
-    "/list?q=2025550143",
-    f"/numbers/{LISTED}",
-    f"/numbers/{UNLISTED}",
-    "/rounds/13",
-    "/rounds/14",
-    "/appeals",
-    "/access",
-    "/log",
-    "/system",
-    "/plan",
-)
-
-
-@dataclass
-class Visit:
-    """A browser's window onto a server, what it requested and what it complained about."""
-
-    seeded: Seeded
-    url: str
-    page: Any = None
-    requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-    def open(self, browser: Any, **context: Any) -> Any:
-        self.page = browser.new_context(viewport={"width": 1280, "height": 900}, **context).new_page()
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        return self.page
-
-    def go(self, path: str) -> Any:
-        self.page.goto(self.url + path)
-        return self.page
-
-    def log_in(self) -> Any:
-        self.go("/login")
-        self.page.fill("#token", self.seeded.token)
-        self.page.click("main button")
-        playwright.expect(self.page.locator(".flash")).to_have_text("You are logged in.")
-        return self.page
-
-    def forgive(self, status: int) -> None:
-        """The browser's own line about a status that the test asked for."""
-        self.complaints = [said for said in self.complaints if f"status of {status}" not in said]
-
-
-@pytest.fixture
-def visit(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    seeded = open_seeded(tmp_path, story=getattr(request, "param", True))
-    with running(seeded.service) as url:
-        made = Visit(seeded, url)
-        made.open(browser)
-        yield made
-        made.page.context.close()
-    assert made.complaints == []
-    assert all(one.startswith((made.url + "/", "data:")) for one in made.requests)
-
-
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        (390, "light"),
-        (1280, "dark"),
-        pytest.param(390, "dark", marks=pytest.mark.slow),
-        pytest.param(1280, "light", marks=pytest.mark.slow),
-    ],
-)
-def test_nothing_sticks_out_and_nothing_complains(browser: Any, visit: Visit, width: int, scheme: str) -> None:
-    visit.page.emulate_media(color_scheme=scheme)
-    visit.page.set_viewport_size({"width": width, "height": 800})
-    for path in PUBLIC:
-        assert visit.go(path).evaluate("document.documentElement.scrollWidth") <= width, path
-    visit.log_in()
-    for path in PRIVATE:
-        page = visit.go(path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert ground == {"light": "rgb(246, 245, 241)", "dark": "rgb(17, 23, 26)"}[scheme]
-
-
-AUDIT = """() => {
-  const found = [];
-  const say = (what, node) => found.push(`${what}: ${node.outerHTML.slice(0, 120)}`);
-  if (document.documentElement.lang !== "en") found.push("no language");
-  if (document.querySelectorAll("h1").length !== 1) found.push("not one h1");
-  if (!document.querySelector("main#main") || !document.querySelector("a.skip[href='#main']")) found.push("no way in");
-  for (const node of document.querySelectorAll("input:not([type=hidden]):not([aria-hidden]), select"))
-    if (!node.labels.length) say("no label", node);
-  for (const node of document.querySelectorAll("th")) if (!node.scope) say("no scope", node);
-  for (const node of document.querySelectorAll("table")) if (!node.caption) say("no caption", node);
-  for (const node of document.querySelectorAll("img")) if (!node.hasAttribute("alt")) say("no alt", node);
-  for (const node of document.querySelectorAll("svg:not([aria-hidden])"))
-    if (node.getAttribute("role") !== "img" || !node.getAttribute("aria-label")) say("no name", node);
-  for (const node of document.querySelectorAll("a, button")) if (!node.textContent.trim()) say("no text", node);
-  const ids = [...document.querySelectorAll("[id]")].map((node) => node.id);
-  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) found.push(`twice: ${id}`);
-  for (const node of document.querySelectorAll("[aria-describedby]"))
-    if (!node.getAttribute("aria-describedby").split(" ").every((id) => ids.includes(id))) say("nothing there", node);
-  for (const form of document.querySelectorAll("form[method=post]"))
-    if (!form.action.endsWith("/login") && !form.querySelector("[name=csrf]")) say("no token", form);
-  return found;
-}"""
-
-
-def test_every_page_can_be_read_by_a_machine_that_reads_aloud(visit: Visit) -> None:
-    for path in ("/", "/list", "/login", "/docs"):
-        assert visit.go(path).evaluate(AUDIT) == [], path
-    visit.log_in()
-    for path in PRIVATE:
-        assert visit.go(path).evaluate(AUDIT) == [], path
 
 
 def test_the_overview_follows_a_round_held_elsewhere_and_keeps_the_focus(visit: Visit) -> None:
@@ -300,24 +181,6 @@ def test_everything_works_without_script(browser: Any, visit: Visit) -> None:
     playwright.expect(page.locator(".flash")).to_have_text("You are logged out.")
 
 
-def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(visit: Visit) -> None:
-    page = visit.log_in()
-    visit.go("/")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
-    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
-    seen = []
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement === document.body"):
-            break  # once around
-        seen.append(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id"))
-        style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert style == "solid", seen[-1]
-    order = [seen.index(name) for name in ("Overview", "Log out", "Move on now", "Round 14", "As a table", "Search")]
-    assert order == sorted(order)
-
-
 def test_an_invite_code_is_made_with_the_keyboard_alone(visit: Visit) -> None:
     page = visit.log_in()
     visit.go("/access")
@@ -370,63 +233,12 @@ def test_a_server_without_phones_says_how_to_connect_one(visit: Visit) -> None:
     assert (light, dark) == ("rgb(255, 255, 255)", "rgb(16, 20, 24)")  # in any scheme: a camera reads it
 
 
-CONTRAST = """() => {
-  const luminance = (c) => {
-    const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
-      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = (node) => {
-    for (; node; node = node.parentElement) {
-      const c = getComputedStyle(node).backgroundColor;
-      if (!/, 0\\)$|transparent/.test(c)) return c;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const found = [];
-  for (const node of document.querySelectorAll("main *, header *")) {
-    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
-    if (!own || node.closest("svg, .unseen, .skip, [hidden]") || !node.checkVisibility()) continue;
-    const [a, b] = [luminance(getComputedStyle(node).color), luminance(ground(node))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) found.push(`${ratio.toFixed(2)} ${node.outerHTML.slice(0, 90)}`);
-  }
-  return found;
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_word_of_the_newer_pages_can_be_read(visit: Visit, scheme: str) -> None:
-    visit.page.emulate_media(color_scheme=scheme)
-    visit.log_in()
-    for path in ("/access", "/system", "/log", "/rounds/14", "/no/such/page"):
-        page = visit.go(path)
-        page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
-        assert page.evaluate(CONTRAST) == [], path
-    visit.forgive(404)
-
-
 def test_a_server_that_went_away_is_said(visit: Visit) -> None:
     page = visit.log_in()
     visit.go("/")
     page.route("**/live", lambda route: route.abort())
     playwright.expect(page.locator("#live-state")).to_contain_text("does not answer")
     visit.complaints = [said for said in visit.complaints if "net::ERR_FAILED" not in said]
-
-
-def test_motion_is_left_out_for_those_who_ask(visit: Visit) -> None:
-    visit.page.emulate_media(reduced_motion="reduce")
-    visit.log_in()
-    page = visit.go("/plan")
-    assert page.evaluate("getComputedStyle(document.getElementById('plan-answer')).transitionProperty") == "none"
-
-
-def test_contrast_of_the_heat_map_is_enough_in_both_schemes() -> None:
-    style = static_files()["dashboard.css"].data.decode()
-    for scheme in schemes(style):
-        for level in range(1, 6):
-            front = scheme["on-light" if level < 4 else "on-deep"]
-            assert contrast(front, scheme[f"heat-{level}"]) >= 4.5, (level, front)
 
 
 def test_no_template_holds_script_or_style() -> None:
