@@ -1,4 +1,7 @@
-"""Every command line of the tutorials is run as it stands, and prints what the page shows."""
+"""Every command line of the tutorials is run as it stands, and prints what the page shows.
+
+Its output, that is: what a command says beside it, such as that something takes a while, depends on the machine.
+"""
 
 from __future__ import annotations
 
@@ -111,12 +114,11 @@ def play(page: Path, folder: Path) -> None:
                 cwd=place,
                 env=env,
                 text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                capture_output=True,
                 timeout=PATIENCE,
                 check=False,
             )
-            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
             assert agrees(shown, done.stdout), f"$ {command}\n{done.stdout}"
 
 
