@@ -34,7 +34,7 @@ def crash(
     """Kill a running server again and again while phones report; compare what it acknowledged with what it counted.
 
     The server is a process of 'hushcall serve'. It dies by SIGKILL right before or after commits and at random moments,
-    also while it starts, and in some rounds it is stopped until another server has taken over. Phones ask again until
+    also while it starts; in some rounds it stands still until another server has taken over. Phones ask again until
     they are answered. Two to five seconds a cycle. Exits with 1 if a report was lost, counted twice or made up, or a
     planted bug (acknowledged-before-commit, retry-counted, lease-without-fencing) was not noticed.
 

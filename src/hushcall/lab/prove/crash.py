@@ -3,8 +3,8 @@
 ``hushcall serve`` runs as a process of its own; phones speak to it over loopback HTTP with the library's transport, and
 ask again until they are answered. In every phase of every round it is killed once by SIGKILL: right before or after a
 commit that the phase has, or at a moment drawn from a seed (after so many answers; after so much of a step). Some die
-again while they start. In every fourth round the server is not killed but stopped while it seals, another one takes
-over from it, and then it is woken.
+again while they start. In every fourth round the server is not killed but stands still while it seals, another one
+takes over from it, and then it is woken.
 
 A sealed tally holds each report as matrix rows and value, which follow from ticket and bytes: a cell of its own. So a
 report that was acknowledged and is in no tally, one that is in it twice, and one that nobody sent are each seen.
@@ -13,7 +13,6 @@ report that was acknowledged and is in no tally, one that is in it twice, and on
 from __future__ import annotations
 
 import random
-import signal
 import statistics
 import tempfile
 import threading
@@ -51,6 +50,7 @@ EARLY, IMPATIENT, AGAIN = 0.1, 0.1, 0.3
 """How often a server dies while it starts, a phone asks only once, and one asks again although it was answered."""
 WAVES = 3
 """In which phones report. A restart is quick; what deciding and decoding need is loaded after it, once or twice."""
+NEW = 201
 STALL_EVERY = 4
 LEASE_PATIENCE = 20.0
 BOUNDARIES = {
@@ -94,6 +94,15 @@ class Survived:
         return not (self.lost or self.twice or self.foreign or self.broken)
 
 
+class _Client(HttpTransport):
+    """A phone's transport that tells whether a report was new to the server."""
+
+    def put(self, round_: int, ticket: str, report: bytes) -> int:
+        """Hand it in; the status of the answer that says yes."""
+        path = f"/v1/rounds/{round_}/reports/{ticket}"
+        return self._ask("PUT", path, report, "application/octet-stream").status
+
+
 @dataclass
 class _Run:
     """One run: a data folder, its server, phones in front of it, and what is known so far."""
@@ -120,7 +129,7 @@ class _Run:
         self.keeper.wait()
         tokens = self.operator.tokens(PHONES)
         self.keeper.startled = self._startled
-        self.phones = [HttpTransport(self.keeper.url, one, lambda _: time.sleep(0.05), self.pool) for one in tokens]
+        self.phones = [_Client(self.keeper.url, one, lambda _: time.sleep(0.05), self.pool) for one in tokens]
 
     def _startled(self) -> float | None:
         """How long the next start is let be, where it dies on the way: by the time that starts have taken."""
@@ -244,8 +253,8 @@ class _Run:
         body = bytes(mechanism.privatise(SUFFIX + place, public, seeded(public)))
         sent.bodies[ticket] = bucket, body
 
-        def ask() -> None:
-            phone.send(shown.round, tickets[place], body)
+        def ask() -> int:
+            return phone.put(shown.round, tickets[place], body)
 
         try:
             if dice.random() < IMPATIENT:
@@ -259,12 +268,11 @@ class _Run:
             sent.refused[ticket] = refusal.problem
             return
         sent.acknowledged.add(ticket)
-        if dice.random() < AGAIN:
-            self.keeper.insist(ask)  # as if the answer had been lost
+        if dice.random() < AGAIN and self.keeper.insist(ask) == NEW:  # as if the answer had been lost
+            sent.forgotten.add(ticket)
 
     def _stalled(self, number: int) -> None:
-        """The server stops in the middle of sealing, another takes its lease and ends the round; then it goes on."""
-        first = self.keeper.server
+        """The server stands still while it seals, another takes its lease and ends the round; then it is woken."""
         mortal.lay(self.folder, STALL)
         asking = threading.Thread(target=self._ask_once, daemon=True)
         asking.start()
@@ -282,14 +290,14 @@ class _Run:
             other = Operator(f"http://127.0.0.1:{second.port}", self.operator_token)
             self._until(lambda: self._published(number, other))
             if stopped:
-                first.process.send_signal(signal.SIGCONT)
+                mortal.wake(self.folder)
             asking.join(LEASE_PATIENCE)
         finally:
             mortal.lay(self.folder, None)
             second.kill()
             self.keeper.kill()
         self.keeper.kills += 1
-        self.places["stopped while sealing" if stopped else "close: at its end"] += 1
+        self.places["stood still while sealing" if stopped else "close: at its end"] += 1
         self.cycles += 1
 
     def _published(self, number: int, operator: Operator) -> bool:

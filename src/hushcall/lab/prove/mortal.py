@@ -2,8 +2,9 @@
 
 The process is the real command, with three differences. At each boundary of a transaction (``Store.fault``) it looks
 into its fate: a process that reaches the boundary named there marks it as met, so that it is met once whoever comes
-after, and ends itself by SIGKILL, or stops by SIGSTOP. A lease lasts a second, so that it can be lost in a minute. And
-decoders are not compiled beside it: whoever starts it has done that.
+after, and ends itself by SIGKILL, or stands still: each of its threads stops after its next commit, until it is woken.
+(SIGSTOP could catch another thread in the middle of a transaction, and SQLite would be locked for all.) A lease lasts a
+second, so that it can be lost in a minute. And decoders are not compiled beside it: whoever starts it has done that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import re
 import signal
+import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,7 +27,9 @@ PROGRAM = "from hushcall.lab.prove import mortal; mortal.prepare(); from hushcal
 FOLDER, PLANT = "HUSHCALL_PROVE_FOLDER", "HUSHCALL_PROVE_PLANT"
 FACTORY = f"{__name__}:worker_app"
 LEASE_SECONDS = 1.0
-_FATE, _MET = "fate.json", "met"
+STILL_SECONDS = 120.0
+"""Nobody stands still for longer, whoever forgot to wake it."""
+_FATE, _MET, _WOKEN = "fate.json", "met", "woken"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Fate:
 
 def lay(folder: Path, fate: Fate | None) -> None:
     """Say what is to happen next to the process that looks into ``folder``; None: nothing."""
-    (folder / _MET).unlink(missing_ok=True)
+    for mark in (_MET, _WOKEN):
+        (folder / mark).unlink(missing_ok=True)
     part = folder / f"{_FATE}.part"
     part.write_text(json.dumps(asdict(fate) if fate else None), encoding="utf-8")
     part.replace(folder / _FATE)
@@ -50,6 +55,11 @@ def met(folder: Path) -> bool:
     return (folder / _MET).exists()
 
 
+def wake(folder: Path) -> None:
+    """Let the one that stands still go on."""
+    (folder / _WOKEN).touch()
+
+
 @dataclass
 class Hook:
     """Called at every boundary; counts the passings of the one that its fate names."""
@@ -57,9 +67,12 @@ class Hook:
     folder: Path
     last: str = ""
     passed: int = 0
+    still: bool = False
 
     def __call__(self, name: str) -> None:
         """Whether this is the place."""
+        if self.still and name.endswith("after commit"):
+            self._stand_still()
         text = (self.folder / _FATE).read_text(encoding="utf-8")
         if text != self.last:
             self.last, self.passed = text, 0
@@ -68,7 +81,15 @@ class Hook:
             return
         self.passed += 1
         if self.passed == found["passing"] and self._first():
-            os.kill(os.getpid(), signal.SIGSTOP if found["stops"] else signal.SIGKILL)
+            if not found["stops"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.still = True
+            self._stand_still()
+
+    def _stand_still(self) -> None:
+        deadline = time.monotonic() + STILL_SECONDS
+        while not (self.folder / _WOKEN).exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def _first(self) -> bool:
         try:

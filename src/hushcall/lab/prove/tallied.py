@@ -29,6 +29,7 @@ class Sent:
     seed: bytes
     bodies: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
     acknowledged: set[bytes] = field(default_factory=set)
+    forgotten: set[bytes] = field(default_factory=set)  # acknowledged, and new to the server when it came again
     refused: dict[bytes, str] = field(default_factory=dict)  # ticket → problem: none of these is expected
 
 
@@ -49,7 +50,7 @@ class Tallied:
         """What is not as it should be; empty: nothing."""
         found = []
         if self.lost:
-            found.append(f"{self.lost} of {self.acknowledged} acknowledged reports are in no tally")
+            found.append(f"{self.lost} of {self.acknowledged} acknowledged reports were lost")
         if self.twice:
             found.append(f"{self.twice} reports were counted more than once")
         if self.foreign:
@@ -83,7 +84,7 @@ def compared(store: Store, sent: Sent) -> Tallied:
     return Tallied(
         sent.round,
         len(sent.acknowledged),
-        lost=len(sent.acknowledged - there),
+        lost=len((sent.acknowledged - there) | sent.forgotten),
         twice=sum(1 for number in counted.values() if number > 1),
         foreign=sum(number for cell, number in counted.items() if cell not in whose),
         refused=tuple(sent.refused.values()),
