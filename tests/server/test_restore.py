@@ -226,11 +226,11 @@ def test_what_is_there_is_not_overwritten_unless_told_and_then_kept(
     elsewhere = tmp_path / ("other" if database else "data")
     with pytest.raises(InvalidParameter, match=r"be empty, or to be overwritten \(--overwrite"):
         restore(tmp_path / "backup", elsewhere, database, clock=clock)
-    assert service.take_lease()
+    assert service.term.take()
     with pytest.raises(InvalidParameter, match="service must be stopped before its data are replaced") as refused:
         restore(tmp_path / "backup", elsewhere, database, overwrite=True, clock=clock)
     assert where.rpartition("/")[2].partition("?")[0] in str(refused.value)
-    service.give_up_lease()
+    service.term.give_up()
     service.close()
     done = restore(tmp_path / "backup", elsewhere, database, overwrite=True, clock=clock)
     again = open_service(done.settings, clock=clock)

@@ -27,12 +27,13 @@ from tests.server.serving import (
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.db import schema
+from hushcall.server.db.leases import LEASE_SECONDS, LostLease
 from hushcall.server.db.store import Store
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import round_status
 from hushcall.server.scheduler import Scheduler
-from hushcall.server.service import LEASE_SECONDS, LostLease, Service
+from hushcall.server.service import Service
 
 CALLERS = [SPAM] * 6
 OTHER = "+13035550100"
@@ -248,20 +249,20 @@ def test_one_scheduler_at_a_time_has_the_lease(
     now = [1000.0]
     monkeypatch.setattr(Store, "now", lambda _: now[0])
     one, two = make_service(database), make_service(database)
-    two.renew_lease()  # nobody has it: a step by hand takes none
-    assert (one.take_lease(), two.take_lease(), one.take_lease()) == (True, False, True)
+    assert (one.term.take(), two.term.take(), one.term.take()) == (True, False, True)
     now[0] += LEASE_SECONDS - 1
-    one.renew_lease()
+    assert one.term.take()
     now[0] += 2
-    assert (two.take_lease(), one.take_lease()) == (False, True)
+    assert (two.term.take(), one.term.take()) == (False, True)
     now[0] += LEASE_SECONDS + 1
-    assert two.take_lease()
+    assert two.term.take()
     for _ in range(2):
-        with pytest.raises(LostLease):
-            one.renew_lease()
-    assert (two.take_lease(), one.take_lease()) == (True, False)
-    one.renew_lease()  # it knows by now, and a step by hand goes on
-    assert (two.take_lease(), one.take_lease()) == (True, False)
+        with pytest.raises(LostLease), one.store.write("too late") as connection:
+            one.term.fence(connection)
+    assert (two.term.take(), one.term.take()) == (True, False)
+    with one.store.write("by hand") as connection:
+        one.term.fence(connection)  # it knows by now, and a step by hand goes on
+    assert (two.term.take(), one.term.take()) == (True, False)
 
 
 def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(

@@ -12,9 +12,10 @@ from tests.server.serving import SPAM, Clock, Village, newest
 
 from hushcall.errors import InvalidParameter
 from hushcall.server.db import schema
+from hushcall.server.db.leases import LEASE_SECONDS, LostLease
 from hushcall.server.db.store import Store
 from hushcall.server.scheduler import Scheduler
-from hushcall.server.service import LEASE_SECONDS, LostLease, Service
+from hushcall.server.service import Service
 
 DAY = 86_400
 
@@ -49,8 +50,8 @@ def test_a_worker_in_which_something_fails_leaves_the_lease_to_a_healthy_one(
     hands = Scheduler(ill), Scheduler(healthy)
     assert not hands[0].turn(), "it leads, and fails"
     assert hands[1].turn()
-    assert healthy.take_lease()
-    assert not ill.take_lease()
+    assert healthy.term.take()
+    assert not ill.term.take()
     assert hands[0].turn(), "it does not lead any more"
 
 
@@ -137,7 +138,7 @@ def test_the_lease_goes_by_the_databases_clock(
     url = postgres.fresh()  # type: ignore[attr-defined]
     ahead, right = make_service(url), make_service(url)
     monkeypatch.setattr("hushcall.server.service.time.time", lambda: 4e9)
-    assert ahead.take_lease()
+    assert ahead.term.take()
     (until,) = right.store.rows(sa.select(schema.leases.c.until))[0]
     assert 0 < until - right.store.now() <= LEASE_SECONDS
     for service in (ahead, right):
@@ -151,9 +152,9 @@ def test_a_lease_that_a_clock_ahead_has_written_is_nobodys(
     now = [1000.0 + 10 * DAY]
     monkeypatch.setattr(Store, "now", lambda _: now[0])
     dead, alive = make_service(database), make_service(database)
-    assert dead.take_lease()
+    assert dead.term.take()
     now[0] = 1000.0
-    assert alive.take_lease(), "at once, and not in ten days"
+    assert alive.term.take(), "at once, and not in ten days"
 
 
 def test_a_leader_that_was_overtaken_stops_at_its_next_beat(
@@ -163,9 +164,9 @@ def test_a_leader_that_was_overtaken_stops_at_its_next_beat(
     monkeypatch.setattr(Store, "now", lambda _: now[0])
     slow, quick = make_service(), make_service()
     Village(slow, clock).to("closed", [SPAM] * 8)
-    assert slow.take_lease()
+    assert slow.term.take()
     now[0] += LEASE_SECONDS + 1  # it was held up
-    assert quick.take_lease()
+    assert quick.term.take()
     with pytest.raises(LostLease):
         slow.rounds.advance(slow.now)
     assert newest(quick).state == "closed"

@@ -9,7 +9,7 @@ import typer
 from hushcall.cli import export, learn, privacy
 from hushcall.cli.lab import audit, bench, data, demo, experiment, invent, plan, prove, simulate
 from hushcall.cli.phone import commands
-from hushcall.cli.server import admin, archive, backup, config, keys, plan_of, relay, rounds, serve
+from hushcall.cli.server import admin, archive, backup, config, decode, keys, plan_of, relay, rounds, serve
 from hushcall.version import __version__
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
+app.command("decode")(decode.decode)
 app.command("relay")(relay.relay)
 app.add_typer(rounds.rounds, name="round")
 app.add_typer(admin.admin, name="admin")

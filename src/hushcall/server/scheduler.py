@@ -2,18 +2,20 @@
 
 Its jobs are independent: a signature that cannot be renewed, for want of a key, does not keep rounds from moving. A
 worker in which something failed gives the lease up for a moment, so that a healthy one takes over; where there
-is none, it goes on itself.
+is none, it goes on itself. Decoders on other machines work along without it (``rounds.jobs``).
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections.abc import Callable
 
 from hushcall.errors import HushcallError
 from hushcall.server.logs import log
-from hushcall.server.service import Service
+from hushcall.server.service import Service, open_data, open_service
+from hushcall.server.settings import Settings
 
 LONGEST_TICK = 1.0
 REFRESH_EVERY = 300.0
@@ -22,10 +24,14 @@ YIELDED_TICKS = 3
 
 
 class Scheduler:
-    """Runs until stopped. An error is logged and tried again at the next turn: transitions are idempotent."""
+    """Runs until stopped. An error is logged and tried again at the next turn: transitions are idempotent.
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    ``leads``: it moves rounds where nobody else does. ``helps``: it decodes along with whoever leads. Workers of one
+    server do not, as they share its cores; processes of ``hushcall decode`` do.
+    """
+
+    def __init__(self, service: Service, *, leads: bool = True, helps: bool = False) -> None:
+        self.service, self.leads, self.helps = service, leads, helps
         self.tick = min(LONGEST_TICK, service.settings.round.period / 40)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scheduler", daemon=True)
@@ -52,17 +58,17 @@ class Scheduler:
 
         def lease() -> None:
             nonlocal leads
-            leads = self.service.take_lease()
+            leads = self.service.term.take()
 
-        if not self._job("lease", lease):
+        if self.leads and not self._job("lease", lease):
             return False
         if not leads:
-            return True
+            return not self.helps or self._job("decode", self.service.rounds.help)
         done = [self._job(name, job) for name, job in (("signatures", self._refresh), ("list", self._resume))]
         done.append(self._job("rounds", lambda: self.service.rounds.advance(self.service.now)))
         if all(done):
             return True
-        self._job("lease", self.service.give_up_lease)
+        self._job("lease", self.service.term.give_up)
         return False
 
     def _refresh(self) -> None:
@@ -92,6 +98,26 @@ class Scheduler:
         if self._failing.pop(name, None):
             log("scheduler works again", job=name)
         return True
+
+
+def decoder(settings: Settings, *, leads: bool) -> Service:
+    """The service of a process that takes no uploads; one that only decodes needs no keys."""
+    return open_service(settings) if leads else Service(settings, open_data(settings))
+
+
+def run(scheduler: Scheduler) -> None:
+    """Work until SIGINT or SIGTERM, then end after the step under way; the lease is another's at once."""
+    told = threading.Event()
+    before = {one: signal.signal(one, lambda *_: told.set()) for one in (signal.SIGINT, signal.SIGTERM)}
+    scheduler.start()
+    try:
+        while not told.wait(1.0):
+            pass
+    finally:
+        scheduler.stop()
+        scheduler.service.term.give_up()
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _plain(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from hushcall.errors import HushcallError, InvalidParameter
+from hushcall.errors import InvalidParameter
 from hushcall.numbers import NumberingPlan
 from hushcall.privacy.coins import ByteSource, os_entropy
 from hushcall.server import in_force
@@ -28,6 +28,7 @@ from hushcall.server.access.devices import Devices
 from hushcall.server.access.enrolment import Enrolments
 from hushcall.server.anonymity.issuer import Issuer
 from hushcall.server.db import schema
+from hushcall.server.db.leases import Leases, Term
 from hushcall.server.db.store import Store, no_fault, open_store, put_files
 from hushcall.server.logs import log
 from hushcall.server.publishing.corrections import Corrections
@@ -43,13 +44,6 @@ if TYPE_CHECKING:
 
 RESTORING = "restore.part"
 """Where a backup is put together inside a data folder: while it is there, the folder is not a server's yet."""
-LEASE_SECONDS = 30.0
-SKEW_SECONDS = 5.0
-"""A lease that ends later than this after its length was written by a clock that was ahead: it is nobody's."""
-
-
-class LostLease(HushcallError):
-    """Another worker has taken over: whoever was held up in the middle of something leaves it to that one."""
 
 
 @dataclass
@@ -63,19 +57,20 @@ class Service:
     worker: str = field(default_factory=lambda: f"{os.getpid()}-{secrets.token_hex(4)}")
     _pool: ProcessPoolExecutor | None = None
     _cluster: DaskEngine | None = None
-    _leads: bool = False
 
     def __post_init__(self) -> None:
+        self.term = Term(Leases(self.store, self.worker))
         self.audit = Audit(self.store, lambda: self.now)
         self.devices = Devices(self.store, self.coins, self.coins)
         self.issuer = Issuer(self.store)
         secret = lambda: sessions.secret_of(self.settings.keys)  # noqa: E731
         self.enrolments = Enrolments(self.devices, self.settings.enrol, self.settings.server.host, secret)
         self.round_signer = RoundSigner(self.settings.keys)
-        self.publisher = Publisher(self.store, self.settings, lambda: KeyRing.load(self.settings.keys))
+        ring = lambda: KeyRing.load(self.settings.keys)  # noqa: E731
+        self.publisher = Publisher(self.store, self.settings, ring, self.term.fence)
         self.corrections = Corrections(self.store, self.plan, self.publisher)
         self.rounds = Rounds(
-            self.store, self.settings, self.publisher.publish, self.coins, self.pool, self.renew_lease, log
+            self.store, self.settings, self.publisher.publish, self.term, self.coins, self.pool, note=log
         )
 
     @property
@@ -113,45 +108,6 @@ class Service:
             self._cluster = DaskEngine(address)
             log("decoding on a cluster", scheduler=address, dashboard=self._cluster.dashboard)
         return self._cluster.executor()
-
-    def take_lease(self) -> bool:
-        """Whether this worker's scheduler is the one at work. Two at work would be wasteful, not wrong."""
-        self._leads = self._lease(renew_only=False)
-        return self._leads
-
-    def renew_lease(self) -> None:
-        """Keep it through a long step; raises :class:`LostLease` where it was ours, and is another's by now."""
-        if not self._lease(renew_only=True) and self._leads:
-            raise LostLease("another worker has taken over")
-
-    def give_up_lease(self) -> None:
-        """Let another worker have it at once; nothing where it is another's already."""
-        table, self._leads = schema.leases.c, False
-        with self.store.write("lease given up") as connection:
-            mine = (table.name == "scheduler") & (table.holder == self.worker)
-            connection.execute(sa.delete(schema.leases).where(mine))
-
-    def _lease(self, *, renew_only: bool) -> bool:
-        table, now = schema.leases.c, self.store.now()
-        mine, latest = table.holder == self.worker, now + LEASE_SECONDS + SKEW_SECONDS
-        with self.store.read() as connection:
-            row = connection.execute(sa.select(schema.leases).where(table.name == "scheduler")).first()
-        if row is not None and row.holder == self.worker and now + LEASE_SECONDS / 2 < row.until <= latest:
-            return True  # still good for a while: no write
-        if renew_only and row is None:
-            return False  # moved by hand, without a scheduler
-        with self.store.write("lease") as connection:
-            first = {"name": "scheduler", "holder": self.worker, "until": now + LEASE_SECONDS}
-            self.store.insert_new(connection, schema.leases, [first], key=("name",))
-            taken = connection.execute(
-                sa.update(schema.leases)
-                .where(
-                    table.name == "scheduler",
-                    mine if renew_only else mine | (table.until < now) | (table.until > latest),
-                )
-                .values(holder=self.worker, until=now + LEASE_SECONDS)
-            )
-        return taken.rowcount == 1
 
     def close(self) -> None:
         """Let go of processes and connections."""

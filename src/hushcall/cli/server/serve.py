@@ -19,6 +19,9 @@ def serve(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes. Default: 1.")] = None,
     profile: Annotated[str | None, typer.Option(help="What rounds are run with. Default: balanced.")] = None,
     period: Annotated[int | None, typer.Option(min=1, help="Seconds from round to round. Default: a day.")] = None,
+    intake_only: Annotated[
+        bool, typer.Option("--intake-only", help="Only take uploads: another process leads ('hushcall decode --lead').")
+    ] = False,
 ) -> None:
     """Run the service: take reports, decode rounds, publish a signed list. Ctrl-C ends it cleanly.
 
@@ -37,7 +40,7 @@ def serve(
       hushcall serve --period 600     a round every ten minutes, to try it out
     """
     listening = {"host": host, "port": port, "workers": workers}
-    rounds = {"profile": profile, "period": period}
+    rounds = {"profile": profile, "period": period, "scheduler": False if intake_only else None}
     settings = chosen_settings(
         config,
         data,

@@ -281,9 +281,10 @@ audit = Table(
 )
 
 leases = Table(
-    "leases",  # which worker's scheduler is at work
+    "leases",  # which worker's scheduler is at work, and which decoder has which bucket in hand
     metadata,
     Column("name", String(32), primary_key=True),
     Column("holder", String(64), nullable=False),
     Column("until", Float, nullable=False),
+    Column("token", BigInteger, nullable=False, default=0, server_default="0"),  # one more with each that takes it
 )

@@ -57,6 +57,7 @@ class Publisher:
     store: Store
     settings: Settings
     ring: Callable[[], KeyRing]
+    fence: Callable[[Connection], None] = lambda _: None  # a round's list is a step of the state machine
 
     def publish(self, round_id: int, now: int) -> None:
         """Decoded → published, with the round's findings in the list."""
@@ -101,6 +102,7 @@ class Publisher:
             with self.store.write("publish a list" if round_id is None else "decoded to published") as connection:
                 self.store.lock_publishing(connection)
                 if round_id is not None:
+                    self.fence(connection)
                     row = self.store.lock_round(connection, round_id)
                     if row is None or row.state != DECODED:
                         return False

@@ -1,19 +1,16 @@
 """The server, after a round closed: stored reports come in, sealed tallies and then heavy hitters leave.
 
 A decision looks back over the tallies of the last rounds too (``learn.window``), as far as the profile's windows reach:
-for so long they are kept. Both halves can be killed anywhere and run again. Sealing a bucket is one transaction: the
-tally appears and the raw reports go. Decoding is pure and happens in processes of its own; storing what a part of a
-bucket gave is one transaction too.
+for so long they are kept. Nothing is written here: which process does what, and when its result is stored, is in
+``rounds.jobs``. Decoding is pure and happens in processes of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -22,11 +19,9 @@ from sqlalchemy.engine import Connection
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
-from hushcall.protocol.states import TAKES_RESULTS
 from hushcall.server.db import schema
 from hushcall.server.db.rows import buckets_of, existing_round
 from hushcall.server.db.store import Store
-from hushcall.server.rounds import windows
 
 if TYPE_CHECKING:
     from hushcall.learn.feed.report_arrays import ReportArrays
@@ -66,36 +61,6 @@ def opened_buckets(store: Store, round_id: int) -> list[Opened]:
     return [
         Opened(round_id, one.bucket, one.users, len(rows), row.profile, row.plan, one.plain) for one in rows if one.runs
     ]
-
-
-def seal(store: Store, round_id: int, keep_reports: bool, beat: Callable[[], None] = lambda: None) -> None:
-    """Turn every bucket's reports into a tally, one transaction a bucket. Sealed buckets are left alone."""
-    done = {
-        row.bucket for row in store.rows(sa.select(schema.tallies.c.bucket).where(schema.tallies.c.round == round_id))
-    }
-    with store.read() as connection:
-        seed = existing_round(connection, round_id).seed
-    for opened in opened_buckets(store, round_id):
-        if opened.bucket in done:
-            continue
-        beat()
-        count, checksum, data = tally_of(opened, seed, stored_reports(store, opened))
-        with store.write(f"seal bucket {opened.bucket}") as connection:
-            if not _under_way(store, connection, round_id):
-                return
-            row = {"round": round_id, "bucket": opened.bucket, "count": count, "checksum": checksum, "data": data}
-            store.insert_new(connection, schema.tallies, [row], key=("bucket",))
-            if not keep_reports:
-                table = schema.reports.c
-                connection.execute(
-                    sa.delete(schema.reports).where(table.round == round_id, table.bucket == opened.bucket)
-                )
-
-
-def _under_way(store: Store, connection: Connection, round_id: int) -> bool:
-    """Whether a round still takes results: one that was discarded meanwhile must stay as empty as it was made."""
-    row = store.lock_round(connection, round_id)
-    return row is not None and row.state in TAKES_RESULTS
 
 
 def stored_reports(store: Store, opened: Opened) -> Iterator[ReportArrays]:
@@ -171,43 +136,7 @@ def decode(job: Job) -> Decoded:
     return Decoded(opened.bucket, job.part, rows)
 
 
-def decode_round(
-    store: Store, round_id: int, pool: Executor | None, width: int, beat: Callable[[], None] = lambda: None
-) -> None:
-    """Decode whatever of a sealed round is not decoded yet, ``width`` parts at a time."""
-    table = schema.decodings.c
-    done = {
-        (row.bucket, row.part) for row in store.rows(sa.select(table.bucket, table.part).where(table.round == round_id))
-    }
-    jobs = _jobs(store, round_id, done)
-    if pool is None:
-        for job in jobs:
-            beat()
-            _store(store, round_id, decode(job))
-        return
-    running: list[Future[Decoded]] = [pool.submit(decode, job) for job in islice(jobs, width)]
-    while running:
-        beat()
-        decoded = running.pop(0).result()
-        running += [pool.submit(decode, job) for job in islice(jobs, 1)]
-        _store(store, round_id, decoded)
-
-
-def _jobs(store: Store, round_id: int, done: set[tuple[int, int]]) -> Iterator[Job]:
-    with store.read() as connection:
-        window = windows.rounds_in_window(connection, existing_round(connection, round_id))
-    for opened in opened_buckets(store, round_id):
-        left = [part for part in range(opened.profile.scheme.parts) if (opened.bucket, part) not in done]
-        if left:
-            with store.read() as connection:
-                kept = tuple(_kept(connection, window, opened.bucket))
-            if not kept or kept[-1].round != round_id:
-                return  # another server has decoded the round meanwhile, or an operator discarded it
-            for part in left:
-                yield Job(opened, part, kept)
-
-
-def _kept(connection: Connection, window: list[int], bucket: int) -> Iterator[Kept]:
+def kept_tallies(connection: Connection, window: list[int], bucket: int) -> Iterator[Kept]:
     """A bucket's tallies in these rounds, oldest first; a round in which it was skipped has none."""
     tallies, buckets = schema.tallies.c, schema.buckets.c
     query = (
@@ -219,12 +148,3 @@ def _kept(connection: Connection, window: list[int], bucket: int) -> Iterator[Ke
     for row in connection.execute(query):
         if row.data:  # emptied where a shorter window was in force meanwhile
             yield Kept(row.round, json.loads(row.parameters), bytes(row.data))
-
-
-def _store(store: Store, round_id: int, decoded: Decoded) -> None:
-    with store.write(f"decode bucket {decoded.bucket} part {decoded.part}") as connection:
-        if not _under_way(store, connection, round_id):
-            return
-        store.insert_new(connection, schema.hitters, decoded.rows, key=("number",))
-        row = {"round": round_id, "bucket": decoded.bucket, "part": decoded.part}
-        store.insert_new(connection, schema.decodings, [row], key=("bucket", "part"))

@@ -7,15 +7,17 @@
                            held ── discarded ────────────────┘
 
 A round is held by an operator, or by the guard at the close. Each arrow is one transaction that checks where the round
-is before it moves it: killed anywhere and run again, twice or by two servers at once, the result is the same. ``now``
-is an argument everywhere; the scheduler brings the clock.
+is before it moves it: killed anywhere and run again, twice or by two servers at once, the result is the same. Each
+also checks, in that transaction, that its worker still leads (``term``): one that was held up comes with an old clock,
+and must not write. ``now`` is an argument everywhere; the scheduler brings the clock.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -39,9 +41,10 @@ from hushcall.protocol.states import (
 )
 from hushcall.server.anonymity import round_keys
 from hushcall.server.db import schema
+from hushcall.server.db.leases import Term
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
-from hushcall.server.rounds import decoding, guard, windows
+from hushcall.server.rounds import guard, jobs, windows
 from hushcall.server.rounds.timing import brought_back, collecting_from, timing_of
 from hushcall.server.settings import Settings
 
@@ -54,14 +57,19 @@ DASK_WIDTH = 64
 
 @dataclass
 class Rounds:
-    """The state machine over a store. ``publish`` is called with a decoded round and moves it to published."""
+    """The state machine over a store. ``publish`` is called with a decoded round and moves it to published.
+
+    ``term`` is this worker's as the one that moves rounds: once it was overtaken, it writes nothing. Outside of one a
+    step is an operator's own, and takes decode jobs from whoever has them.
+    """
 
     store: Store
     settings: Settings
     publish: Callable[[int, int], None]
+    term: Term
     coins: ByteSource = os_entropy
     pool: Callable[[], Executor | None] = lambda: None
-    beat: Callable[[], None] = lambda: None
+    beat: Callable[[], None] = lambda: None  # at each job: for whoever watches
     note: Callable[..., None] = field(default=lambda *_, **__: None)  # the log
 
     def newest(self) -> RoundRow | None:
@@ -74,7 +82,7 @@ class Rounds:
         settings = self.settings.round
         profile = self.settings.profile
         keys = round_keys.new_round(self.store, settings.relay, self.coins) if profile.anonymous else None
-        with self.store.write("open round") as connection:
+        with self._write("open round") as connection:
             newest = newest_round(connection)
             if newest is not None and newest.phase in TAKES_UPLOADS:
                 return newest.id
@@ -146,6 +154,8 @@ class Rounds:
                 break
             self._steps[row.state](round_id, now)
             state = self._row(round_id).state
+            if state == row.state:
+                break  # decoders elsewhere have the rest of it in hand
             done.append(f"round {round_id} is {state}")
             self.note("round moved", round=round_id, state=state)
         return done
@@ -164,7 +174,7 @@ class Rounds:
         """Announcing → collecting: count every bucket, decide which ones run, and with which parameters."""
         with self.store.read() as connection:  # the slow part first, so that its result is remembered …
             self._plan(connection, round_id)
-        with self.store.write("announcing to collecting") as connection:
+        with self._write("announcing to collecting") as connection:
             row = self.store.lock_round(connection, round_id)
             if row is None or row.state != ANNOUNCING:
                 return
@@ -192,7 +202,7 @@ class Rounds:
 
     def close(self, round_id: int, now: int | None = None) -> None:
         """Collecting → closed, or held where a guard says that something is off."""
-        with self.store.write("collecting to closed") as connection:
+        with self._write("collecting to closed") as connection:
             row = self.store.lock_round(connection, round_id)
             if row is None or row.state != COLLECTING:
                 return
@@ -209,21 +219,34 @@ class Rounds:
         proxy's log, say) could tell which one is its: it stays for the window (``rounds.windows``), and then only
         counts and checksums do.
         """
-        keep = self.settings.round.keep_reports
-        decoding.seal(self.store, round_id, keep, self.beat)
-        width = DASK_WIDTH if self.settings.round.dask else max(2 * self.settings.round.decoders, 1)
-        decoding.decode_round(self.store, round_id, self.pool(), width, self.beat)
-        with self.store.write("closed to decoded") as connection:
+        if jobs.earlier_in_hand(self.term.leases, round_id) or not self._worked(
+            round_id, by_force=self.term.lease is None
+        ):
+            return  # others have something in hand: the next turn looks again
+        with self._write("closed to decoded") as connection:
             row = self.store.lock_round(connection, round_id)
             if row is None or row.state != CLOSED:
                 return
+            jobs.forget(connection, round_id)
             values: dict[str, Any] = {"state": DECODED}
-            if not keep:
+            if not self.settings.round.keep_reports:
                 self._forget_phones(connection, round_id)
                 windows.forget_passed(connection, row)
                 values["secret"] = b""
             _set(connection, round_id, **values)
         self.store.scrub()
+
+    def help(self) -> None:
+        """Decode along: take jobs of the oldest round that is closed. Whoever leads moves it on when all are done."""
+        table = schema.rounds.c
+        query = sa.select(table.id).where(table.state == CLOSED).order_by(table.id).limit(1)
+        for (round_id,) in self.store.rows(query):
+            self._worked(round_id)
+
+    def _worked(self, round_id: int, *, by_force: bool = False) -> bool:
+        settings = self.settings.round
+        width = DASK_WIDTH if settings.dask else max(2 * settings.decoders, 1)
+        return jobs.Work(self.term, round_id, self.pool, width, settings.keep_reports, by_force, self.beat).done()
 
     def _forget_phones(self, connection: Connection, round_id: int) -> None:
         """Drop which device announced what, and the reports as they came."""
@@ -260,6 +283,7 @@ class Rounds:
             if row.state != HELD:
                 raise InvalidParameter("round", "be held", f"{round_id}, {row.state}")
             self._forget_phones(connection, round_id)
+            jobs.forget(connection, round_id)
             connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == round_id).values(data=b""))
             connection.execute(sa.delete(schema.hitters).where(schema.hitters.c.round == round_id))
             values = {"state": PUBLISHED, "held_from": None, "reason": f"discarded: {reason}", "secret": b""}
@@ -278,7 +302,7 @@ class Rounds:
         waits = (table.state == HELD) & table.held_from.not_in(sorted(TAKES_UPLOADS)) & (table.next <= now)
         query = sa.select(table.id).where(waits, sa.func.length(table.secret) > 0)
         for (round_id,) in self.store.rows(query):
-            with self.store.write("forget a held round") as connection:
+            with self._write("forget a held round") as connection:
                 row = self._existing(connection, round_id)
                 if row.state == HELD:
                     for links in (schema.announcements, schema.refusals):
@@ -286,6 +310,13 @@ class Rounds:
                     round_keys.forget(connection, round_id)
                     _set(connection, round_id, secret=b"")
             self.store.scrub()
+
+    @contextmanager
+    def _write(self, name: str) -> Iterator[Connection]:
+        """A step of the state machine: a leader that was overtaken meanwhile changes nothing."""
+        with self.store.write(name) as connection:
+            self.term.fence(connection)
+            yield connection
 
     def _existing(self, connection: Connection, round_id: int) -> RoundRow:
         row = self.store.lock_round(connection, round_id)
@@ -302,7 +333,7 @@ class Rounds:
         row = self._row(round_id)
         if brought_back(row, now) is None:
             return row
-        with self.store.write("bring back") as connection:
+        with self._write("bring back") as connection:
             row = self._existing(connection, round_id)
             if times := brought_back(row, now):
                 _set(connection, round_id, **asdict(times))
