@@ -3,8 +3,8 @@
 The process is the real command, with three differences. At each boundary of a transaction (``Store.fault``) it looks
 into its fate: a process that reaches the boundary named there marks it as met, so that it is met once whoever comes
 after, and ends itself by SIGKILL, or stands still: each of its threads stops after its next commit, until it is woken.
-(SIGSTOP could catch another thread in the middle of a transaction, and SQLite would be locked for all.) A lease lasts a
-second, so that it can be lost in a minute. And decoders are not compiled beside it: whoever starts it has done that.
+(SIGSTOP could catch another thread in the middle of a transaction, and SQLite would be locked for all.) A lease lasts
+two seconds, so that it can be lost in a minute. And decoders are not compiled beside it: who starts it has done that.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from hushcall.server import serve, service
+from hushcall.server.db import leases
 
 PROGRAM = "from hushcall.lab.prove import mortal; mortal.prepare(); from hushcall.cli import main; main()"
 """What the process runs. The command line is on a floor above this one, which its tests may know and this may not."""
 FOLDER, PLANT = "HUSHCALL_PROVE_FOLDER", "HUSHCALL_PROVE_PLANT"
 FACTORY = f"{__name__}:worker_app"
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 2.0
 STILL_SECONDS = 120.0
 """Nobody stands still for longer, whoever forgot to wake it."""
 _FATE, _MET, _WOKEN = "fate.json", "met", "woken"
@@ -110,7 +111,7 @@ def prepare() -> None:
     }
     for name, value in changes.items():
         setattr(serve, name, value)
-    service.LEASE_SECONDS = LEASE_SECONDS
+    leases.LEASE_SECONDS = LEASE_SECONDS
     if bug := os.environ.get(PLANT):
         BUGS[bug]()
 
