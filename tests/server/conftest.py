@@ -13,6 +13,7 @@ from typing import Any
 import gmpy2
 import httpx
 import pytest
+from tests.server.new_folder import open_new
 from tests.server.serving import Clock, Village, serving, settings_for, shared_coins
 from tests.server.stage import Stage
 
@@ -20,7 +21,8 @@ from hushcall.anonymity.blind_rsa import EXPONENT
 from hushcall.anonymity.tokens import KEY_BITS
 from hushcall.privacy.coins import ByteSource
 from hushcall.server.anonymity.round_keys import TokenSecret
-from hushcall.server.service import Service, open_service
+from hushcall.server.http import connection, readiness, share
+from hushcall.server.service import Service
 
 MakeService = Callable[..., Service]
 _numbers = itertools.count(1)
@@ -113,7 +115,7 @@ def make_service(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -
         url: str = "", coins: ByteSource | None = None, folder: str = "data", **sections: dict[str, Any]
     ) -> Service:
         coins = coins or shared_coins(f"{request.node.name} {len(opened)}")
-        service = open_service(settings_for(tmp_path / folder, url, **sections), coins, clock)
+        service = open_new(settings_for(tmp_path / folder, url, **sections), coins, clock)
         opened.append(service)
         return service
 
@@ -132,6 +134,18 @@ def foretold_keys(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReques
         return prime() if gmpy2.gcd(found - 1, EXPONENT) > 1 else int(found)
 
     monkeypatch.setattr(TokenSecret, "generate", lambda: TokenSecret(prime(), prime()))
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's own deadlines are far off: how busy the machine is decides nothing. A test of one sets its own."""
+    for module, name in (
+        (readiness, "DEADLINE"),
+        (share, "PATIENCE"),
+        (connection, "REQUEST_SECONDS"),
+        (connection, "WRITE_SECONDS"),
+    ):
+        monkeypatch.setattr(module, name, 120.0)
 
 
 @pytest.fixture

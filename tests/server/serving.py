@@ -59,7 +59,7 @@ def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Set
         database=url,
         round={**QUICK, **sections.pop("round", {})},  # type: ignore[arg-type]
         list={"exports": [], **sections.pop("list", {})},  # type: ignore[arg-type]
-        intake={"per_device": 10_000, "linger_ms": 0, **sections.pop("intake", {})},  # type: ignore[arg-type]
+        intake={"per_device": 10_000, "linger_ms": 0, "patience": 25.0, **sections.pop("intake", {})},  # type: ignore[arg-type]
         **sections,  # type: ignore[arg-type]
     )
 
@@ -82,7 +82,7 @@ def bearer(token: str) -> dict[str, str]:
 @contextmanager
 def serving(service: Service) -> Iterator[httpx.Client]:
     """A real server on loopback, and a client of it. Its scheduler rests: tests move rounds themselves."""
-    with running(service, scheduler=False) as address, httpx.Client(base_url=address, timeout=30) as client:
+    with running(service, scheduler=False) as address, httpx.Client(base_url=address, timeout=300) as client:
         yield client
 
 

@@ -22,7 +22,7 @@ GET = b"GET /healthz HTTP/1.1\r\nhost: here\r\n"
 
 @contextmanager
 def _raw(client: httpx.Client, said: bytes = b"") -> Iterator[socket.socket]:
-    with socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=60) as raw:
+    with socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=300) as raw:
         raw.sendall(said)
         yield raw
 

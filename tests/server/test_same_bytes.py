@@ -69,7 +69,7 @@ def _workers(settings: Settings, folder: Path) -> Iterator[int]:
         deadline = time.monotonic() + 120
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10).close()
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60).close()
                 break
             except OSError:
                 assert time.monotonic() < deadline, "the server does not answer"

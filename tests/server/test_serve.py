@@ -59,7 +59,7 @@ class Process:
         address = self.address()
         while True:
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{address}/healthz", timeout=30).status_code == 200:
+                if httpx.get(f"{address}/healthz", timeout=60).status_code == 200:
                     return
             self._patience("answer")
 

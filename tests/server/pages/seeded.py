@@ -6,10 +6,12 @@ import json
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from tests.server.new_folder import copy, open_new, temporary
 from tests.server.serving import shared_coins
 
 from hushcall.numbers import NANP
@@ -73,17 +75,35 @@ class Seeded:
 def open_seeded(folder: Path, *, url: str = "", story: bool = True) -> Seeded:
     """A service over an empty folder; with its story, unless a test writes its own."""
     clock = Clock()
-    settings = Settings(
+    if story and not url:
+        made, token = _told()
+        copy(made, folder)
+        return Seeded(open_service(_settings(folder), shared_coins("a story goes on"), clock), token, clock)
+    service = open_new(_settings(folder, url), shared_coins("a story"), clock)
+    token = service.devices.new_admin(frozenset(SCOPES), "the operator", NOW)
+    if story:
+        seed(service)
+    return Seeded(service, token, clock)
+
+
+@cache
+def _told() -> tuple[Path, str]:
+    """A folder with the story, and its operator's token: told once, and copied."""
+    folder = temporary()
+    service = open_service(_settings(folder), shared_coins("a story"), Clock())
+    token = service.devices.new_admin(frozenset(SCOPES), "the operator", NOW)
+    seed(service)
+    service.close()
+    return folder, token
+
+
+def _settings(folder: Path, url: str = "") -> Settings:
+    return Settings(
         data=folder,
         database=url,
         round={"decoders": 0, "scheduler": False, "profile": "balanced"},  # type: ignore[arg-type]
         list={"exports": []},  # type: ignore[arg-type]
     )
-    service = open_service(settings, shared_coins("a story"), clock)
-    token = service.devices.new_admin(frozenset(SCOPES), "the operator", NOW)
-    if story:
-        seed(service)
-    return Seeded(service, token, clock)
 
 
 def round_row(number: int, state: str, opens: int, **changes: Any) -> dict[str, Any]:

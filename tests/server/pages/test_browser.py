@@ -58,7 +58,7 @@ def test_a_whole_round_is_seen_live_without_a_reload(visit: Visit) -> None:
     report_for(service, tickets, 5_550_143)
     expect(facts).to_contain_text(re.compile(r"reports\s*60 of 60"))
     service.rounds.advance(int(clock.now), force=True)
-    expect(page.locator("#part-found")).to_contain_text("+1 202 555 0143", timeout=30_000)
+    expect(page.locator("#part-found")).to_contain_text("+1 202 555 0143", timeout=120_000)
     expect(page.locator("#part-tiles")).to_contain_text("version 1")
     expect(page.locator("#part-found .tag.on")).to_have_text("listed")
     assert page.evaluate("document.documentElement.dataset.same") == "page"

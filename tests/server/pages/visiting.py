@@ -9,7 +9,7 @@ import pytest
 from tests.server.pages.seeded import Seeded
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-playwright.expect.set_options(timeout=20_000)  # how long a busy machine may take; a quick one waits for no such time
+playwright.expect.set_options(timeout=120_000)  # how long a busy machine may take; a quick one waits for no such time
 AUDIT = """() => {
   const found = [];
   const say = (what, node) => found.push(`${what}: ${node.outerHTML.slice(0, 120)}`);

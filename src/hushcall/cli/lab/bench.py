@@ -208,19 +208,22 @@ def intake(
 @bench.command()
 def scale(
     largest: Annotated[
-        float, typer.Option(min=1e5, help="Reports of the largest round; each step is ten times.")
+        float, typer.Option(min=1e5, help="Reports of the largest bucket and round; from 1e5 on.")
     ] = 1e6,
     epsilon: Annotated[float, typer.Option(help="Budget of one report.")] = 3.5,
     workers: Annotated[int, typer.Option(min=1, help="Processes that learn.")] = 2,
     json: Json = False,
 ) -> None:
-    """From an archive to findings: reports a second and core for each stage, then whole rounds of growing size.
+    """From an archive to findings: reports a second and core for each stage, how that grows, then whole rounds.
+
+    The exponent is the slope of a line through log(processor seconds) over log(reports), from archive to tally.
 
     [bold]Example[/bold]
 
       hushcall bench scale --largest 1e7
     """
     try:
+        from hushcall.lab.bench import growth
         from hushcall.lab.bench import scale as lab
     except ImportError:
         raise MissingExtra("hushcall bench scale", "scale") from None
@@ -230,6 +233,7 @@ def scale(
     with show.progress("stages") as bar:
         note = lambda text: bar.update(bar.task_ids[0], description=text)  # noqa: E731
         result: dict[str, Any] = {"stages": lab.stages(epsilon=epsilon, note=note)}
+        result["growth"] = growth.growth(growth.sizes_up_to(largest), epsilon, note=note)
         result |= lab.rounds(sizes, epsilon, workers, note=note)
     if json:
         show.print_json(result)
@@ -242,6 +246,7 @@ def scale(
         table.add_row(name, f"{rate:,}")
     show.console.print(table)
     show.console.print(f"From archive to dense tally: {stages['times_the_loop']:g} times one report at a time.")
+    _growth(result["growth"])
     table = Table(title=f"Whole rounds, {workers} processes")
     for column in ("reports", "seconds", "core seconds", "a second", "peak MB a worker", "planted", "found", "others"):
         table.add_column(column, justify="right")
@@ -258,3 +263,15 @@ def scale(
         )
         table.add_row(*(f"{row[name]:,}" for name in names))
     show.console.print(table)
+
+
+def _growth(result: dict[str, Any]) -> None:
+    names = ("reports", "core_seconds", "reports_a_second", "peak_mb", "times_the_loop", "copies_of_its_bytes")
+    table = Table(title="One bucket, one core, from archive to tally")
+    for column in ("reports", "core seconds", "a second", "peak MB", "× one at a time", "copies of its bytes"):
+        table.add_column(column, justify="right")
+    for row in result["rows"]:
+        table.add_row(*(f"{row[name]:,}" for name in names))
+    show.console.print(table)
+    if result["exponent"] is not None:
+        show.console.print(f"Exponent: {result['exponent']:g} (at most {result['promised']:g}).")

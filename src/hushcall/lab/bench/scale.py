@@ -6,7 +6,6 @@ rounds are given by the clock as well.
 
 from __future__ import annotations
 
-import math
 import resource
 import tempfile
 import time
@@ -23,10 +22,12 @@ from hushcall.archive.reader import read_file
 from hushcall.engines.archive_evidence import evidence_of
 from hushcall.engines.learning import learn
 from hushcall.engines.local import LocalEngine
+from hushcall.lab.bench.decoders import peak_mb
 from hushcall.lab.data import archive_synthesis
 from hushcall.learn import walsh
 from hushcall.learn.feed.report_arrays import ReportArrays
 from hushcall.learn.feed.shake256 import report_rows
+from hushcall.learn.subspace import SparseTally
 from hushcall.profiles import PROFILES, Profile
 from hushcall.protocol.seeds import report_seed
 
@@ -83,8 +84,8 @@ def _stages(address: Address, found: ArchivedRound, note: Note) -> dict[str, Any
         "arrays to sparse tally": (n, lambda: learner.tally_arrays(seed, arrays)),
         "sparse to dense tally": (n, lambda: walsh.accumulate(cells, rows, tally.values)),
         "archive to sparse tally": (n, evidence.tally),
-        "archive to dense tally": (n, lambda: _dense(evidence, cells)),
-        "one report at a time": (min(LOOP, n), lambda: _loop(learner, seed, few, cells)),
+        "archive to dense tally": (n, lambda: to_dense(evidence, cells)),
+        "one report at a time": (min(LOOP, n), lambda: one_at_a_time(learner, seed, few, cells)),
     }
     rates = {}
     for name, (count, call) in work.items():
@@ -101,12 +102,14 @@ def _stages(address: Address, found: ArchivedRound, note: Note) -> dict[str, Any
     }
 
 
-def _dense(evidence: Any, cells: Any) -> None:
+def to_dense(evidence: Any, cells: Any) -> None:
+    """Everything up to one integer per number. Large buckets are tallied into such integers as they are read."""
     tally = evidence.tally()
-    walsh.accumulate(cells, tally.rows.astype(np.uint32), tally.values)
+    if isinstance(tally, SparseTally):
+        walsh.accumulate(cells, tally.rows.astype(np.uint32), tally.values)
 
 
-def _loop(learner: Any, seed: bytes, arrays: ReportArrays, cells: Any) -> None:
+def one_at_a_time(learner: Any, seed: bytes, arrays: ReportArrays, cells: Any) -> None:
     """The path of one report at a time: hashlib, the phone's own parser and matrix, then the same kernel."""
     mechanism = learner.mechanism
     pairs = [(ticket.tobytes(), body.tobytes()) for ticket, body in zip(arrays.tickets, arrays.bodies, strict=True)]
@@ -126,9 +129,7 @@ def rounds(
             found, planted = archive_synthesis.invent(place, size, profile_for(epsilon), 20, workers=workers)
             note(f"learning from {size:,} reports")
             rows.append(one_round(Address(place), found, planted, workers))
-    points = [(math.log(row["reports"]), math.log(row["core_seconds"])) for row in rows]
-    slope = (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0]) if len(points) > 1 else None
-    return {"workers": workers, "epsilon": epsilon, "rounds": rows, "exponent": slope and round(slope, 3)}
+    return {"workers": workers, "epsilon": epsilon, "rounds": rows}
 
 
 def one_round(address: Address, found: ArchivedRound, planted: list[str], workers: int) -> dict[str, Any]:
@@ -138,6 +139,7 @@ def one_round(address: Address, found: ArchivedRound, planted: list[str], worker
     before, begin, mine = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), time.process_time()
     learnt = learn(address, found, engine)
     seconds, mine = time.perf_counter() - begin, time.process_time() - mine
+    peak = max(engine.each(_peak_of_a_worker, range(4 * workers)))
     engine.close()  # only processes that have ended are in the figures below
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     core = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime + mine
@@ -148,8 +150,13 @@ def one_round(address: Address, found: ArchivedRound, planted: list[str], worker
         "seconds": round(seconds, 2),
         "core_seconds": round(core, 2),
         "reports_a_second": round(learnt.reports / seconds),
-        "worker_peak_mb": round(after.ru_maxrss / 1024),
+        "worker_peak_mb": round(peak),
         "planted": len(planted),
         "found": len(listed & set(planted)),
         "others": len(listed - set(planted)),
     }
+
+
+def _peak_of_a_worker(_: int) -> float:
+    """The most that the process that is asked ever took: getrusage would count what started it, too."""
+    return peak_mb()

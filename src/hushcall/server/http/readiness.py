@@ -25,6 +25,8 @@ from hushcall.server.signing import keys, signer
 
 KEEP_SECONDS = 2.0
 DEADLINE = 2.0
+PATIENCE = DEADLINE / 2
+"""Seconds for which a look waits for the database's locks: what keeps it can then be named in time."""
 LATE_SECONDS = 300
 """A round that should have moved so long ago is late: something keeps the scheduler."""
 SILENT = "does not answer in time"
@@ -90,13 +92,13 @@ class Watch:
     def _checks(self) -> Standing:
         service, missing, late = self.service, dict[str, str](), dict[str, str]()
         try:
-            with service.store.read(DEADLINE / 2) as connection:
+            with service.store.read(PATIENCE) as connection:
                 roles = signer.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
                 behind = overdue(connection, service.now)
             missing |= {role.role: "its signature has expired" for role in roles if role.expired}
             if behind > LATE_SECONDS:
                 late["rounds"] = f"should have moved {behind} s ago"
-            service.store.beat(service.worker, service.clock(), DEADLINE / 2)
+            service.store.beat(service.worker, service.clock(), PATIENCE)
         except (sa.exc.SQLAlchemyError, OSError) as error:
             missing["database"] = cause_of(error) or "does not answer"
         except HushcallError:
