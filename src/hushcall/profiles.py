@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -105,6 +105,11 @@ class Profile:
         return replace(self, windows=(1,))
 
     @property
+    def reach(self) -> int:
+        """How many rounds, the newest included, a decision may look at: for so long their tallies are kept."""
+        return max(self.windows)
+
+    @property
     def share(self) -> float:
         """The part of the level that one decision gets: each window is one."""
         return self.level / len(self.windows)
@@ -145,6 +150,24 @@ class Profile:
         given["repetitions"] = given.pop("rounds")
         given["windows"] = tuple(given["windows"])
         return cls(**{**given, "accounting": Accounting(given["accounting"])})
+
+
+def window_of(rounds: Sequence[tuple[int, str, Profile]]) -> list[int]:
+    """The rounds whose reports are put together for the decision of the last one given, oldest first, itself last.
+
+    Each comes as (number, name of its plan, profile). Those that the last one's windows do not reach are left out, and
+    those of another plan or mechanism, whose counts are not of the same numbers. Gaps do no harm.
+
+    >>> balanced, strong, whole = (PROFILES[name] for name in ("balanced", "strong", "strong-whole"))
+    >>> window_of([(2, "us", strong), (5, "us", strong), (6, "us", whole), (8, "de", strong), (9, "us", balanced)])
+    [5, 9]
+    """
+    newest, plan, profile = rounds[-1]
+    return [
+        number
+        for number, its_plan, its_profile in rounds
+        if 0 <= newest - number < profile.reach and (its_plan, its_profile.mechanism) == (plan, profile.mechanism)
+    ]
 
 
 def _ours(name: str, reason: str, mechanism: str, epsilon: float, *, anonymous: bool = False) -> Profile:

@@ -38,6 +38,20 @@ def test_an_invented_archive_is_described_verified_and_learnt_from(tmp_path: Pat
     assert "missing" in run("archive", "verify", where, code=1)
 
 
+@pytest.mark.slow
+def test_a_week_is_decided_together_unless_rounds_are_left_out(tmp_path: Path) -> None:
+    where, size = str(tmp_path / "week"), ("--reports", "600", "--areas", "1", "--spammers", "1", "--rounds", "4")
+    made = run_json("lab", "archive", "--out", where, *size, "--profile", "sensitive", "--workers", "0")
+    learnt = run_json("learn", where, "--workers", "0")
+    assert (learnt["round"], learnt["rounds"]) == (4, [1, 2, 3, 4])
+    assert [row["number"] for row in learnt["listed"]] == made["planted"]
+    assert learnt["listed"][0]["length"] > 1
+    fewer = run_json("learn", where, "--workers", "0", "--round", "3", "--rounds", "1,3-4")
+    assert (fewer["round"], fewer["rounds"]) == (3, [1, 3])
+    assert "together with 3 earlier rounds" in run("learn", where, "--workers", "0")
+    assert "rounds must be among 1, 2, 3, 4" in run("learn", where, "--rounds", "7", code=2)
+
+
 def test_what_is_no_archive_and_an_engine_that_is_none_are_said(tmp_path: Path) -> None:
     assert "archive must hold a finished round" in run("archive", "describe", str(tmp_path), code=2)
     assert "engine must be one of local, dask, gpu" in run("learn", str(tmp_path), "--engine", "abacus", code=2)

@@ -4,7 +4,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,17 @@ from hushcall.engines import learning
 from hushcall.engines.archive_evidence import evidence_of
 from hushcall.engines.dask_cluster import DaskEngine
 from hushcall.engines.evidence import Findings, find, merged
-from hushcall.engines.gpu_card import GpuEngine
+from hushcall.engines.gpu_card import GpuEngine, _Waiting
 from hushcall.engines.local import LocalEngine
 from hushcall.errors import HushcallError, InvalidArchive, InvalidParameter
 from hushcall.gpu.spectrum import Shape
 from hushcall.lab.data import archive_synthesis
 from hushcall.learn import walsh
-from hushcall.learn.subspace import SparseTally
+from hushcall.learn.subspace import SparseTally, SubspaceLearner
 from hushcall.learn.whole_number import WholeNumberLearner
-from hushcall.profiles import PROFILES
-from hushcall.report.subspace import WholeNumber
+from hushcall.learn.window import Past
+from hushcall.profiles import PROFILES, Profile
+from hushcall.report.subspace import Subspace, WholeNumber
 
 SUFFIXES = range(2_000_000, 10_000_000)
 
@@ -50,8 +51,10 @@ class CardOfNumpy:
     def clear(self) -> None:
         self.cells[:] = 0
 
-    def spread(self, rows: Any, values: Any, first: int = 0) -> None:
-        walsh.accumulate(self.cells[first : first + (1 << self._item_bits(rows))], rows.astype(np.uint32), values)
+    def spread(self, rows: Any, values: Any, first: int = 0, weight: int = 1) -> None:
+        scale = rows.shape[1] + weight.bit_length() - 1
+        mine = self.cells[first : first + (1 << self._item_bits(rows))]
+        walsh.accumulate(mine, rows.astype(np.uint32), values, scale)
 
     def _item_bits(self, rows: Any) -> int:
         return 26 if int(rows.max()) >> 24 else 24
@@ -122,17 +125,22 @@ def test_a_cards_candidates_judged_by_the_cpu_give_the_same(
     engine.close()
 
 
+WHOLE = replace(PROFILES["sensitive-whole"], tau=5)
+
+
 @dataclass(frozen=True)
 class Held:
     """Evidence in memory."""
 
     key: tuple[int, int, int]
-    learner: Any
-    held: SparseTally
-    tau: float = 5.0
-    parts: int = 3
+    held: list[Past]
+    profile: Profile = WHOLE
 
-    def tally(self) -> SparseTally:
+    @property
+    def learner(self) -> Any:
+        return self.held[0].learner
+
+    def past(self) -> list[Past]:
         return self.held
 
 
@@ -141,7 +149,7 @@ def whole_numbers() -> list[Held]:
     items = [2 << 24 | 5_550_143] * 150 + [place << 24 | 4_000_000 for place in range(3)] * 3
     items += [random.Random(1).randrange(3) << 24 | suffix for suffix in random.Random(2).sample(SUFFIXES, 300)]
     tally = learner.tally(reports_of(learner, items, b"whole"))
-    return [Held((1, 0, part), learner, tally) for part in range(3)]
+    return [Held((1, 0, part), [Past(0, learner, tally)]) for part in range(16)]
 
 
 def hitters(findings: Iterator[Findings]) -> list[Any]:
@@ -166,18 +174,31 @@ def test_a_card_that_errs_lists_nothing_of_its_own(world: tuple[Address, list[st
     assert learning.learn(address, address.round(1), GpuEngine(Liar)).to_bytes() == wanted
 
 
+class NoCard(CardOfNumpy):
+    """May be made and not used."""
+
+    def clear(self) -> None:
+        raise AssertionError
+
+
 def test_sums_that_would_overflow_and_dense_tallies_stay_on_the_cpu() -> None:
-    learner = whole_numbers()[0].learner
-    rows = np.zeros((1, 7), np.uint64)
-    large = SparseTally(learner.made_by, np.broadcast_to(rows, (1 << 24, 7)), np.broadcast_to(np.uint32(0), 1 << 24))
-    assert not learner.fits_spectrum(large)
-    assert learner.fits_spectrum(SparseTally(learner.made_by, rows, np.zeros(1, np.uint32)))
+    learner = SubspaceLearner(Subspace(4.0, 5), SUFFIXES)
+    rows, values = np.zeros((1, 5), np.uint64), np.zeros(1, np.uint32)
+    large = SparseTally(learner.made_by, np.broadcast_to(rows, (1 << 26, 5)), np.broadcast_to(values, 1 << 26))
+    for tally in (large, learner.dense(SparseTally(learner.made_by, rows, values))):
+        waiting = _Waiting(Held((1, 202, 0), []), [], [Past(0, learner, tally)], [])
+        assert not waiting.fits
+    assert _Waiting(Held((1, 202, 0), []), [], [Past(0, learner, replace(large, rows=rows, values=values))], []).fits
+    held = Held(
+        (1, 202, 0), [Past(0, learner, learner.dense(SparseTally(learner.made_by, rows, values)))], PROFILES["balanced"]
+    )
+    assert hitters(GpuEngine(NoCard).find([held])) == hitters(iter([find(held)]))
 
 
 def test_fewer_reports_than_the_manifest_says_are_an_error(world: tuple[Address, list[str], bytes]) -> None:
     address, _, _ = world
     one = next(evidence_of(address, address.round(1)))
-    object.__setattr__(one.bucket, "reports", one.bucket.reports + 1)
+    object.__setattr__(one.newest.bucket, "reports", one.newest.bucket.reports + 1)
     with pytest.raises(InvalidArchive):
         find(one)
 

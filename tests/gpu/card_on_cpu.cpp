@@ -53,8 +53,9 @@ template <typename F> static void launch(unsigned x, unsigned y, unsigned thread
     for (auto &one : all) one.join();
 }
 
-extern "C" void run_spread(unsigned grid, int *c, const u64 *r, const unsigned *v, long long n, int b) {
-    launch(grid, 1, 64, [=] { spread(c, r, v, n, b); });
+extern "C" void run_spread(unsigned grid, int *c, const u64 *r, const unsigned *v, long long n, int b,
+                           int weight) {
+    launch(grid, 1, 64, [=] { spread(c, r, v, n, b, weight); });
 }
 extern "C" void run_at_least(unsigned x, unsigned y, const int *c, const int *least, int bits, int start, int stop,
                              unsigned *found, long long *places, int *sums, unsigned room) {

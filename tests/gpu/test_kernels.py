@@ -67,8 +67,8 @@ def test_the_passes_of_a_plan_make_the_transform(build: Any, bits: int, most: in
     assert np.array_equal(cells, wanted)
 
 
-@pytest.mark.parametrize("b", [1, 3, 5, 6, 8])
-def test_spreading_reports_adds_every_character(build: Any, b: int) -> None:
+@pytest.mark.parametrize(("b", "weight"), [(1, 1), (3, 4), (5, 1), (6, 2), (8, 1)])
+def test_spreading_reports_adds_every_character(build: Any, b: int, weight: int) -> None:
     rng, bits, n = np.random.default_rng(b), 10, 37
     rows, values = rng.integers(0, 1 << bits, (n, b)).astype(np.uint64), rng.integers(0, 1 << b, n).astype(np.uint32)
     cells, wanted = np.zeros(1 << bits, np.int32), np.zeros(1 << bits, np.int32)
@@ -79,8 +79,8 @@ def test_spreading_reports_adds_every_character(build: Any, b: int) -> None:
             wanted, places.astype(np.int64), 1 - 2 * (np.bitwise_count(values & np.uint32(u)) & 1).astype(np.int32)
         )
     library = build(Shape(3, values=3, lanes=True))
-    library.run_spread(5, pointer(cells), pointer(rows), pointer(values), ctypes.c_longlong(n), b)
-    assert np.array_equal(cells, wanted)
+    library.run_spread(5, pointer(cells), pointer(rows), pointer(values), ctypes.c_longlong(n), b, weight)
+    assert np.array_equal(cells, weight * wanted)
 
 
 def test_what_reaches_its_blocks_threshold_is_found(build: Any) -> None:

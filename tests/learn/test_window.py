@@ -18,7 +18,7 @@ from hushcall.learn.pooled import PooledSupport
 from hushcall.learn.subspace import SparseTally, SubspaceLearner, few_supports
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.learn.whole_spectrum import SUFFIX_BITS
-from hushcall.learn.window import Past, Sealed, find_in_windows, keep_for, scan, spans
+from hushcall.learn.window import Past, Sealed, find_in_windows, scan, spans
 from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT, PROFILES, WINDOWS, Profile
 from hushcall.report.subspace import Subspace, WholeNumber
@@ -120,7 +120,7 @@ def test_the_servers_door_takes_bytes_in_any_order_and_gaps() -> None:
     assert [hitter.item for hitter in found] == [SPAM]
     assert found[0].length > 1
     assert scan(profile, NANP, rounds[::-1], newest=17, buckets=3) == found
-    assert keep_for(profile) == 7
+    assert profile.reach == 7
     # Round 10 is too old to matter; a window forgets.
     assert scan(profile, NANP, [sealed(profile, 10, 5, 300), *rounds], newest=17, buckets=3) == found
     assert scan(profile, NANP, rounds, newest=30) == []

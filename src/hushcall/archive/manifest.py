@@ -11,13 +11,13 @@ The manifest is written last and at once: a round without one was never finished
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import fsspec
 
-from hushcall.errors import HushcallError, InvalidArchive
+from hushcall.errors import HushcallError, InvalidArchive, InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.profiles import Profile
 from hushcall.report.mechanism import Mechanism
@@ -153,8 +153,27 @@ class Address:
 
     def round(self, number: int | None) -> ArchivedRound:
         """One round; the newest where none is named."""
-        rounds = self.rounds()
-        chosen = [one for one in rounds if number in (None, one.round)]
-        if not chosen:
-            raise InvalidArchive("round", f"be one of {', '.join(str(one.round) for one in rounds)}", number)
-        return chosen[-1]
+        return newest_of(self.rounds(), number)
+
+
+def newest_of(rounds: Sequence[ArchivedRound], number: int | None = None) -> ArchivedRound:
+    """The last of some rounds, or the one of that number."""
+    chosen = [one for one in rounds if number in (None, one.round)]
+    if not chosen:
+        raise InvalidArchive("round", f"be one of {', '.join(str(one.round) for one in rounds)}", number)
+    return chosen[-1]
+
+
+def some_of(rounds: Sequence[ArchivedRound], text: str) -> list[ArchivedRound]:
+    """Those that a text like ``6-12`` or ``6,8-12`` names. A range may have gaps; a number by itself must be there."""
+    wanted, there = set[int](), {one.round for one in rounds}
+    for part in text.split(","):
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise InvalidParameter("rounds", "be numbers and ranges, 6-12 or 6,8-12 for instance", text)
+        if not dash and int(first) not in there:
+            raise InvalidArchive("rounds", f"be among {', '.join(map(str, sorted(there)))}", first)
+        wanted |= {one for one in there if int(first) <= one <= int(last or first)}
+    if not wanted:
+        raise InvalidArchive("rounds", f"be among {', '.join(map(str, sorted(there)))}", text)
+    return [one for one in rounds if one.round in wanted]

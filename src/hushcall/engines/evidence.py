@@ -1,4 +1,4 @@
-"""What an engine is given and gives back: one part of one bucket comes in, its heavy hitters leave.
+"""What an engine is given and gives back: one part of one bucket, over a window of rounds, and its heavy hitters.
 
 Evidence travels to other processes and machines, so it holds addresses and parameters rather than reports; it can be
 worked on twice, or by two workers at once, with the same result.
@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from hushcall.learn.decision import HeavyHitter
 from hushcall.learn.learner import Learner
+from hushcall.learn.window import Past, find_in_rounds
+from hushcall.profiles import Profile
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,24 +27,20 @@ class Evidence(Protocol):
         """(round, bucket, part): what findings are sorted and told apart by."""
 
     @property
+    def profile(self) -> Profile:
+        """What decides: windows, τ, and in how many parts the bucket is decoded."""
+
+    @property
     def learner(self) -> Learner[Any]:
-        """The server's half of what the phones were given."""
+        """The server's half of what the phones of the newest round were given."""
 
-    @property
-    def tau(self) -> float:
-        """The count above which a number is listed."""
-
-    @property
-    def parts(self) -> int:
-        """In how many parts the bucket is decoded."""
-
-    def tally(self) -> Any:
-        """The bucket's reports, summed up."""
+    def past(self) -> list[Past]:
+        """The bucket's reports in each round of the window, summed up; the newest, which is decided, first."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What one part of a bucket gave."""
+    """What one part of a bucket gave. ``reports`` are the newest round's."""
 
     key: tuple[int, int, int]
     reports: int
@@ -51,9 +49,9 @@ class Findings:
 
 def find(evidence: Evidence) -> Findings:
     """Decode one part on this processor. Pure but for reading the evidence."""
-    tally = evidence.tally()
-    hitters = evidence.learner.find_part(tally, evidence.tau, evidence.key[2], evidence.parts)
-    return Findings(evidence.key, tally.count, tuple(hitters))
+    past, profile = evidence.past(), evidence.profile
+    hitters = find_in_rounds(profile, past, evidence.key[2], profile.scheme.parts)
+    return Findings(evidence.key, past[0].tally.count, tuple(hitters))
 
 
 class Engine(Protocol):

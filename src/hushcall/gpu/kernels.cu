@@ -5,10 +5,10 @@
 
 typedef unsigned long long u64;
 
-// Add (-1)^parity(u & y) at u'A for every report and every u in {0,1}^b. One warp a report: the lane is the low five
+// Add weight (-1)^parity(u & y) at u'A for every report and every u in {0,1}^b. One warp a report: the lane is the low five
 // bits of u, and a Gray code walks through the others, one XOR a step. A position p and its sign s travel as 2p + s.
 extern "C" __global__ void spread(int *cells, const u64 *rows, const unsigned *values, const long long reports,
-                                  const int b) {
+                                  const int b, const int weight) {
     const int lane = threadIdx.x & 31;
     const unsigned steps = b > 5 ? 1u << (b - 5) : 1u;
     const long long warps = (long long)gridDim.x * (blockDim.x >> 5);
@@ -20,7 +20,7 @@ extern "C" __global__ void spread(int *cells, const u64 *rows, const unsigned *v
         for (int i = 0; i < b && i < 5; ++i)
             if (lane >> i & 1) word ^= mine[i] << 1 | (y >> i & 1);
         for (unsigned step = 1;; ++step) {
-            atomicAdd(cells + (word >> 1), 1 - 2 * (int)(word & 1));
+            atomicAdd(cells + (word >> 1), word & 1 ? -weight : weight);
             if (step == steps) break;
             const int i = 4 + __ffs(step);
             word ^= mine[i] << 1 | (y >> i & 1);

@@ -91,13 +91,16 @@ class Spectrum:
         """All zero again, in place: the memory is used for every bucket."""
         self.cells.data.memset_async(0, self.cells.nbytes)
 
-    def spread(self, rows: Any, values: Any, first: int = 0) -> None:
-        """Add reports by their matrices (n, b), uint64, and values, uint32, into the cells from ``first`` on."""
+    def spread(self, rows: Any, values: Any, first: int = 0, weight: int = 1) -> None:
+        """Add reports by their matrices (n, b), uint64, and values, uint32, into the cells from ``first`` on.
+
+        With ``weight`` 2^(s − b), a transform gives 2^s·C(x): reports with different b share one spectrum.
+        """
         rows, values = self.cp.ascontiguousarray(self.cp.asarray(rows)), self.cp.asarray(values)
         n, b = rows.shape
         if n:
             grid = min(-(-n // (THREADS // 32)), 1 << 16)
-            arguments = (self.cells[first:], rows, values, np.int64(n), np.int32(b))
+            arguments = (self.cells[first:], rows, values, np.int64(n), np.int32(b), np.int32(weight))
             _kernel("spread")((grid,), (THREADS,), arguments)
 
     def transform(self, passes: tuple[Shape, ...] | None = None) -> None:

@@ -25,7 +25,7 @@ from hushcall.learn.decision import HeavyHitter, Rule, Support, lies_over
 from hushcall.learn.feed.report_arrays import ReportArrays
 from hushcall.learn.feed.shake256 import report_rows
 from hushcall.learn.gate import all_of_them_found
-from hushcall.learn.learner import InOnePart, Progress, Reported, Tally, bodies, matrix, quiet, refuse, valid_suffixes
+from hushcall.learn.learner import InOnePart, Progress, Reported, bodies, matrix, quiet, refuse, valid_suffixes
 from hushcall.learn.local_hashing import read_values, same_maker
 from hushcall.learn.subspace_tuning import bits_for, law_of
 from hushcall.numbers import NumberingPlan
@@ -99,23 +99,6 @@ class EveryNumberTested:
     def spectrum(self) -> int | None:
         """The bits of an item."""
         return self.mechanism.item_bits
-
-    def fits_spectrum(self, tally: Tally) -> bool:
-        """Whether the reports are still there to be spread, and their sums stay below 2³¹."""
-        return isinstance(tally, SparseTally) and tally.count << self.mechanism.bits < 1 << 31
-
-    def least_sum(self, reports: int, tau: float) -> int:
-        """What a cell of the transformed spectrum, 2^b·C(x), has to reach."""
-        return self.rule(tau).least(self.law(reports)) << self.mechanism.bits
-
-    def confirm(self, tally: SparseTally, tau: float, items: Sequence[int]) -> list[HeavyHitter]:
-        """Those of the proposed numbers that are to be listed, counted again from the reports; largest first."""
-        if tally.count == 0:
-            return []
-        rule, law = self.rule(tau), self.law(tally.count)
-        counts, least = few_supports(tally, items).tolist(), rule.least(law)
-        hits = ((item, n) for item, n in zip(items, counts, strict=True) if n >= least)
-        return rule.decide(law.hitter(item, n, tolerance=self.tolerance) for item, n in hits)
 
     @property
     def hypotheses(self) -> int:

@@ -10,7 +10,7 @@ there. A round in which the bucket was skipped, or that was discarded, is simply
 at ``profile.share`` of the error level (``pooled``), with ``profile.tolerance`` lies for each of its rounds, since who
 lies does so in every round; a number is returned once, with the shortest length that finds it (``hitter.length``), with
 that window's estimate, interval and p-value.
-``windows = (1,)`` is the daily decision. :func:`keep_for` says how many rounds of sealed tallies a server must keep.
+``windows = (1,)`` is the daily decision. ``profile.reach`` says how many rounds of sealed tallies a server must keep.
 Whole-number rounds are scanned in ``parts`` (``profile.scheme.parts``), as they are decoded. Pure: the same bytes in
 any order give the same findings.
 
@@ -20,7 +20,7 @@ off one transform (``pile``). A length that could list nothing, whatever the rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,11 +58,6 @@ class Past:
     tally: Any
 
 
-def keep_for(profile: Profile) -> int:
-    """How many rounds of sealed tallies, the newest included, the next decisions may look at."""
-    return max(profile.windows)
-
-
 def scan(
     profile: Profile,
     plan: NumberingPlan,
@@ -77,22 +72,22 @@ def scan(
     given = sorted(rounds, key=lambda one: -one.round)
     if any(one.round > newest for one in given) or len({one.round for one in given}) < len(given):
         raise InvalidParameter("rounds", f"be different ones up to {newest}", [one.round for one in given])
-    given = [one for one in given if newest - one.round < keep_for(profile)]
-    if not profile.scheme.pools:
-        return [hitter for one in given for hitter in _alone(profile, plan, one, buckets, part, parts)]
+    given = [one for one in given if newest - one.round < profile.reach]
     past = []
     for one in given:
         learner = learner_of(profile, plan, one.mechanism, buckets)
         past.append(Past(newest - one.round, learner, learner.from_bytes(one.data)))
-    return find_in_windows(past, profile.windows, profile.tau, part, parts, progress)
+    return find_in_rounds(profile, past, part, parts, progress)
 
 
-def _alone(
-    profile: Profile, plan: NumberingPlan, one: Sealed, buckets: int, part: int, parts: int
+def find_in_rounds(
+    profile: Profile, past: Sequence[Past], part: int = 0, parts: int = 1, progress: Progress = quiet
 ) -> list[HeavyHitter]:
-    """The daily decision of a mechanism whose rounds do not add up."""
-    learner = learner_of(profile, plan, one.mechanism, buckets)
-    return learner.find_part(learner.from_bytes(one.data), profile.tau, part, parts)
+    """Everything that these rounds of a bucket show, largest first: what every decoder of a bucket ends in."""
+    if profile.scheme.pools:
+        return find_in_windows(past, profile.windows, profile.tau, part, parts, progress)
+    # Rounds of the others do not add up, and their profiles have no window but the day.
+    return [hitter for one in past for hitter in one.learner.find_part(one.tally, profile.tau, part, parts)]
 
 
 def find_in_windows(
@@ -107,16 +102,10 @@ def find_in_windows(
 
     The learners bring level (of one window), hypotheses and tolerance.
     """
-    held = sorted((one for one in past if one.tally.count), key=lambda one: one.age)
-    if not held:
-        return []
-    first = held[0].learner
-    if len({(one.learner.domain, one.learner.areas, one.learner.mechanism.item_bits) for one in held}) > 1:
-        raise InvalidParameter("rounds", "share one domain", "several")
-    laws = [(one.age, one.learner.law(one.tally.count)) for one in held]
-    chosen = [span for span in spans(laws, windows, first.rule(tau)) if span.least <= span.law.reports]
+    held, chosen = decisions(past, windows, tau)
     if not chosen:
         return []
+    first = held[0].learner
     found: dict[int, HeavyHitter] = {}
     todo = part_of(first.areas, part, parts)
     one_round = len(held) == 1 and updates_are_shared(held[0].tally.count, first.mechanism.bits, len(todo))
@@ -124,6 +113,34 @@ def find_in_windows(
         for hitter in some:
             found.setdefault(hitter.item, hitter)
         progress(done, len(todo))
+    return _largest_first(found)
+
+
+def find_among(past: Sequence[Past], windows: Sequence[int], tau: float, items: Sequence[int]) -> list[HeavyHitter]:
+    """What :func:`find_in_windows` finds among a few given numbers, counted from the reports themselves."""
+    held, chosen = decisions(past, windows, tau)
+    tallies, found = [one.tally for one in held], dict[int, HeavyHitter]()
+    for span in chosen:
+        apart = _by_part(held, tallies, span, items)
+        for row, item in enumerate(items):
+            if hitter := span.verdict(item, [int(column[row]) for column in apart]):
+                found.setdefault(item, hitter)
+    return _largest_first(found)
+
+
+def decisions(past: Sequence[Past], windows: Sequence[int], tau: float) -> tuple[list[Past], list[Span]]:
+    """The rounds that hold reports, newest first, and the decisions over them that could list anything."""
+    held = sorted((one for one in past if one.tally.count), key=lambda one: one.age)
+    if not held:
+        return [], []
+    if len({(one.learner.domain, one.learner.areas, one.learner.mechanism.item_bits) for one in held}) > 1:
+        raise InvalidParameter("rounds", "share one domain", "several")
+    laws = [(one.age, one.learner.law(one.tally.count)) for one in held]
+    found = spans(laws, windows, held[0].learner.rule(tau))
+    return held, [span for span in found if span.least <= span.law.reports]
+
+
+def _largest_first(found: Mapping[int, HeavyHitter]) -> list[HeavyHitter]:
     return sorted(found.values(), key=lambda hitter: (-hitter.estimate, hitter.item))
 
 
@@ -164,16 +181,16 @@ def _in_area(held: Sequence[Past], chosen: Sequence[Span], pile: Pile, area: int
     tallied = [(one.learner, tally) for one, tally in zip(held, local, strict=True)]
     for place, places, counts in pile.at_least(tallied, [span.least for span in chosen], held[0].learner.domain):
         span = chosen[place]
-        apart = _by_part(held, local, span, places) or [counts]
+        # Where the law has one part, its count is the one that is known.
+        known = len(span.law.parts) == 1 or not places
+        apart = [counts] if known else _by_part(held, local, span, places)
         for row, suffix in enumerate(places):
             if hitter := span.verdict(area << SUFFIX_BITS | suffix, [int(column[row]) for column in apart]):
                 yield hitter
 
 
 def _by_part(held: Sequence[Past], local: Sequence[Any], span: Span, places: Sequence[int]) -> list[Sequence[int]]:
-    """The counts of a few numbers for each part of the law; nothing where it has only one, whose count is known."""
-    if len(span.law.parts) == 1 or not places:
-        return []
+    """The counts of a few numbers for each part of the law."""
     out = [np.zeros(len(places), dtype=np.int64) for _ in span.law.parts]
     for one, tally in zip(held, local, strict=True):
         if one.age >= span.length:

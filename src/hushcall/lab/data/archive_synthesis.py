@@ -37,15 +37,18 @@ PLANTED = "planted.json"
 
 @dataclass(frozen=True)
 class _Bucket:
-    """One bucket to invent: it travels to another process."""
+    """One bucket to invent: it travels to another process. ``together`` rounds are to show its spammers."""
 
     url: str
     folder: str
+    number: int
+    together: int
     bucket: int
     users: int
     decided_together: int
     profile: Profile
     round_seed: bytes
+    first_seed: bytes  # of the first round, whose spammers call in every round
     spammers: int
 
 
@@ -58,35 +61,49 @@ def invent(
     areas: int | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
+    rounds: int = 1,
 ) -> tuple[ArchivedRound, list[str]]:
-    """Write round 1 with so many reports, evenly over the (first so many) area codes; (manifest, planted numbers)."""
+    """Write so many rounds, each with so many reports, evenly over the (first so many) area codes.
+
+    (the newest round's manifest, planted numbers): the same spammers call in every round, each just often enough to be
+    found by the windows of the profile that the rounds fill.
+    """
     if profile.scheme.family is not Family.OURS:
         raise InvalidParameter(
             "mechanism", "be one that tests every number: others have no fast generator", profile.name
         )
-    address, round_seed = Address(url), derive("lab archive", seed.to_bytes(8, "big"))
-    folder, codes = start_round(address, 1), profile.scheme.items.buckets(NANP)[:areas]
+    address, codes = Address(url), profile.scheme.items.buckets(NANP)[:areas]
     share, left = divmod(reports, len(codes))
     spam, more = divmod(spammers, len(codes))
     # Spammers sit in every so many-th area code, so that a few of them do not share one.
     chosen = {codes[place * len(codes) // more] for place in range(more)} if more else set()
-    jobs = [
-        _Bucket(url, folder, code, share + (place < left), len(codes), profile, round_seed, spam + (code in chosen))
-        for place, code in enumerate(codes)
-    ]
-    engine, written, planted = LocalEngine(workers), list[ArchivedBucket](), list[str]()
-    for done, (bucket, numbers) in enumerate(engine.each(_invent_bucket, jobs), 1):
-        written += [bucket] if bucket else []
-        planted += numbers
-        progress(done, len(jobs))
+    seeds = [derive("lab archive", seed.to_bytes(8, "big"), *_later(number)) for number in range(1, rounds + 1)]
+    engine, together = LocalEngine(workers), min(rounds, profile.reach)
+    for number, round_seed in enumerate(seeds, 1):
+        folder, written, planted = start_round(address, number), list[ArchivedBucket](), list[str]()
+        jobs = [
+            _Bucket(
+                *(url, folder, number, together, code, share + (place < left), len(codes), profile),
+                *(round_seed, seeds[0], spam + (code in chosen)),
+            )
+            for place, code in enumerate(codes)
+        ]
+        for done, (bucket, numbers) in enumerate(engine.each(_invent_bucket, jobs), 1):
+            written += [bucket] if bucket else []
+            planted += numbers
+            progress((number - 1) * len(jobs) + done, rounds * len(jobs))
+        ran = {bucket.bucket for bucket in written}
+        skipped = {job.bucket: job.users for job in jobs if job.bucket not in ran}
+        times = {"opens": 0, "collects": 0, "closes": 0}
+        found = finish_round(address, number, round_seed, NANP.name, profile.to_plain(), written, skipped, times)
     engine.close()
-    times = {"opens": 0, "collects": 0, "closes": 0}
-    plain = profile.to_plain()
-    ran = {bucket.bucket for bucket in written}
-    skipped = {job.bucket: job.users for job in jobs if job.bucket not in ran}
-    found = finish_round(address, 1, round_seed, NANP.name, plain, written, skipped, times)
     address.system.pipe_file(address.path(PLANTED), json.dumps(sorted(planted)).encode())
     return found, sorted(planted)
+
+
+def _later(number: int) -> tuple[bytes, ...]:
+    """What sets the seed of a later round apart from the first one's."""
+    return () if number == 1 else (number.to_bytes(8, "big"),)
 
 
 def _invent_bucket(job: _Bucket) -> tuple[ArchivedBucket | None, list[str]]:
@@ -95,17 +112,22 @@ def _invent_bucket(job: _Bucket) -> tuple[ArchivedBucket | None, list[str]]:
     learner: Any = open_bucket(job.profile, NANP, job.users, seed, buckets=job.decided_together)
     if learner is None:
         return None, []
-    rng = np.random.Generator(np.random.PCG64(list(seed)))
-    law, rule = learner.law(job.users), learner.rule(job.profile.tau)
-    holders = math.ceil(1.2 * law.detectable(rule.least(law), 0.999))
+    law, rule = learner.law(job.users * job.together), learner.rule(job.profile.tau).over(job.together)
+    holders = math.ceil(1.2 * law.detectable(rule.least(law), 0.999) / job.together)
     if holders * job.spammers > job.users:
         raise InvalidParameter("spammers", f"fit into a bucket of {job.users}: each takes {holders}", job.spammers)
+    rng = _generator(bucket_seed(job.first_seed, job.bucket))
     numbers = [_number(rng, job) for _ in range(job.spammers)]
+    rng = rng if job.number == 1 else _generator(seed)
     items = [job.profile.scheme.items.item(number, NANP) for number in numbers]
     chunks = _chunks(rng, learner, job, items, holders)
     plain = parameters.to_plain(learner.mechanism)
     written = write_bucket(Address(job.url), job.folder, job.bucket, job.users, plain, chunks)
     return written, [str(number) for number in numbers]
+
+
+def _generator(seed: bytes) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(list(seed)))
 
 
 def _number(rng: np.random.Generator, job: _Bucket) -> Any:

@@ -9,29 +9,22 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from hushcall.profiles import window_of
 from hushcall.protocol.states import HAS_FINDINGS
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow, round_rows
 
 
-def reach(row: RoundRow) -> int:
-    """How many rounds, itself included, the decision of a round may look at."""
-    return max(row.profile.windows)
-
-
 def rounds_in_window(connection: Connection, row: RoundRow) -> list[int]:
     """The rounds whose reports are put together with this one's, oldest first, itself last.
 
-    A round that is held or was discarded is in no window; nor is one of another plan or mechanism, whose counts are not
-    of the same numbers. One that is released late is in the windows of those decoded after it.
+    A round that is held or was discarded is in no window; of the others, ``profiles.window_of`` says which are in it.
+    One that is released late is in the windows of those decoded after it.
     """
     table = schema.rounds.c
-    near = sa.select(schema.rounds).where(table.id > row.id - reach(row), table.id < row.id)
+    near = sa.select(schema.rounds).where(table.id > row.id - row.profile.reach, table.id < row.id)
     earlier = round_rows(connection, near.where(table.state.in_(sorted(HAS_FINDINGS))).order_by(table.id))
-    alike = [
-        one.id for one in earlier if (one.plan_name, one.profile.mechanism) == (row.plan_name, row.profile.mechanism)
-    ]
-    return [*alike, row.id]
+    return window_of([(one.id, one.plan_name, one.profile) for one in [*earlier, row]])
 
 
 def forget_passed(connection: Connection, row: RoundRow) -> None:
@@ -42,6 +35,7 @@ def forget_passed(connection: Connection, row: RoundRow) -> None:
     table, tallies = schema.rounds.c, schema.tallies
     decoded = table.state.in_(sorted(HAS_FINDINGS)) | (table.id == row.id)
     newest = connection.execute(sa.select(sa.func.max(table.id)).where(decoded)).scalar_one()
-    passed = sa.select(table.id).where(decoded, table.id <= newest - reach(row) + 1)  # the next window starts after it
+    last = newest - row.profile.reach + 1  # the next window starts after it
+    passed = sa.select(table.id).where(decoded, table.id <= last)
     full = tallies.c.round.in_(passed) & (sa.func.length(tallies.c.data) > 0)
     connection.execute(sa.update(tallies).where(full).values(data=b""))

@@ -1,0 +1,189 @@
+"""Windows over archives: what no day shows a week does, on every engine the same, and as a server finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.engines.test_engines import SUFFIXES, CardOfNumpy
+from tests.mechanisms import reports_of
+from tests.server.serving import Clock, settings_for
+
+from hushcall.archive.manifest import Address, ArchivedRound, newest_of, some_of
+from hushcall.engines import learning
+from hushcall.engines.archive_evidence import evidence_of, rounds_in_window
+from hushcall.engines.dask_cluster import DaskEngine
+from hushcall.engines.evidence import find
+from hushcall.engines.gpu_card import GpuEngine
+from hushcall.engines.local import LocalEngine
+from hushcall.errors import InvalidArchive, InvalidParameter
+from hushcall.lab.data import archive_synthesis
+from hushcall.learn.subspace import SubspaceLearner
+from hushcall.learn.window import Past, find_among, find_in_windows
+from hushcall.privacy.coins import seeded
+from hushcall.profiles import PROFILES, WINDOWS
+from hushcall.report.subspace import Subspace
+from hushcall.server.db import schema
+from hushcall.server.rounds import archiving
+from hushcall.server.service import open_service
+
+AREAS, ROUNDS = 2, 7
+
+
+@dataclass(frozen=True)
+class Week:
+    """Seven small rounds, their planted numbers, and what the plainest engine learns from them."""
+
+    address: Address
+    planted: list[str]
+    rounds: list[ArchivedRound]
+    wanted: learning.Learnt
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory: pytest.TempPathFactory) -> Week:
+    folder = str(tmp_path_factory.mktemp("week"))
+    given = (folder, 1200, PROFILES["sensitive"], 3)
+    _, planted = archive_synthesis.invent(*given, seed=6, areas=AREAS, workers=0, rounds=ROUNDS)
+    address = Address(folder)
+    rounds = address.rounds()
+    return Week(address, planted, rounds, learning.learn(address, rounds[-1], LocalEngine(0), others=rounds))
+
+
+def numbers(learnt: learning.Learnt) -> list[str]:
+    return sorted(row["number"] for row in learnt.listed)
+
+
+def test_what_no_day_shows_a_week_does(week: Week) -> None:
+    assert week.wanted.rounds == (1, 2, 3, 4, 5, 6, 7)
+    assert week.wanted.reports == 1200
+    assert numbers(week.wanted) == week.planted
+    assert {row["length"] for row in week.wanted.listed} == {2, 4}
+    alone = learning.learn(week.address, week.rounds[-1], LocalEngine(0))
+    assert alone.rounds == (7,)
+    assert alone.listed == ()
+
+
+@pytest.mark.parametrize("blocks", [1, 512])
+def test_a_cards_proposals_for_every_window_judged_by_the_cpu_give_the_same(week: Week, blocks: int) -> None:
+    learnt = learning.learn(week.address, week.rounds[-1], GpuEngine(CardOfNumpy, blocks), others=week.rounds)
+    assert learnt.to_bytes() == week.wanted.to_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "made", [LocalEngine, DaskEngine, lambda workers: GpuEngine(CardOfNumpy, 2, LocalEngine(workers))]
+)
+def test_processes_a_cluster_and_a_card_that_processes_feed_give_the_same(week: Week, made: Any) -> None:
+    engine = made(workers=2)
+    try:
+        learnt = learning.learn(week.address, week.rounds[-1], engine, others=week.rounds)
+    finally:
+        engine.close()
+    assert learnt == week.wanted
+
+
+@pytest.mark.parametrize("first", [pytest.param(1, marks=pytest.mark.slow), 6])
+def test_a_server_that_imported_the_rounds_finds_the_same(week: Week, tmp_path: Path, first: int) -> None:
+    """In every round, over whatever rounds there were by then."""
+    service = open_service(settings_for(tmp_path / "data"), seeded(b"windows of archives"), Clock())
+    table, lengths = schema.hitters.c, set()
+    rounds = some_of(week.rounds, f"{first}-7")
+    for found in rounds:
+        archiving.import_round(service.store, week.address, found, lambda *_: None)
+        service.rounds.learn(found.round)
+        rows = service.store.rows(sa.select(schema.hitters).where(table.round == found.round).order_by(table.number))
+        learnt = learning.learn(week.address, found, LocalEngine(0), others=rounds)
+        ours = sorted(learnt.listed, key=lambda row: row["number"])
+        assert learnt.rounds == tuple(range(first, found.round + 1))
+        assert [(row.number, row.length, row.low, row.high, row.p_value) for row in rows] == [
+            tuple(row[name] for name in ("number", "length", "low", "high", "p_value")) for row in ours
+        ]
+        lengths |= {row.length for row in rows}
+    service.close()
+    assert len(rows) == (3 if first == 1 else 1)
+    assert lengths == ({2, 4} if first == 1 else {2})
+
+
+def test_rounds_of_other_odds_share_a_cards_array() -> None:
+    """b differs from round to round: each report weighs so much that a cell is 2^s·C(x)."""
+    spam, past = SUFFIXES[5], []
+    for age, bits in enumerate((5, 6, 4, 6, 5)):
+        learner = SubspaceLearner(Subspace(6.0, bits), SUFFIXES, PROFILES["sensitive"].share, AREAS, 2)
+        items = [spam] * 12 + [SUFFIXES[1000 * place + age] for place in range(80)]
+        past.append(Past(age, learner, learner.tally(reports_of(learner, items, b"odds %d" % age))))
+    wanted = find_in_windows(past, WINDOWS, 5.0)
+    assert [hitter.item for hitter in wanted] == [spam]
+    assert wanted[0].length > 1
+    assert find_among(past, WINDOWS, 5.0, [SUFFIXES[3], spam, SUFFIXES[7]]) == wanted
+    held = InMemory((9, 202, 0), past)
+    assert [one.hitters for one in GpuEngine(CardOfNumpy).find([held])] == [find(held).hitters] == [tuple(wanted)]
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Evidence that was read already."""
+
+    key: tuple[int, int, int]
+    held: list[Past]
+    profile = replace(PROFILES["sensitive"], tau=5)
+
+    @property
+    def learner(self) -> Any:
+        return self.held[0].learner
+
+    def past(self) -> list[Past]:
+        return self.held
+
+
+def test_which_rounds_are_in_the_window(week: Week) -> None:
+    last = week.rounds[-1]
+    assert [one.round for one in rounds_in_window(last, week.rounds)] == [7, 6, 5, 4, 3, 2, 1]
+    assert [one.round for one in rounds_in_window(week.rounds[2], week.rounds)] == [3, 2, 1]  # none after it
+    far = replace(last, round=9)
+    assert [one.round for one in rounds_in_window(far, week.rounds)] == [9, 7, 6, 5, 4, 3]
+    other = [replace(one, plan="another") for one in week.rounds[:3]]
+    other += [replace(one, profile=PROFILES["sensitive-whole"].to_plain()) for one in week.rounds[3:5]]
+    assert [one.round for one in rounds_in_window(last, [*other, week.rounds[5]])] == [7, 6]
+
+
+def test_a_bucket_is_decided_if_the_newest_round_ran_it(week: Week) -> None:
+    first, second = (bucket.bucket for bucket in week.rounds[0].buckets)
+    last = replace(week.rounds[-1], buckets=week.rounds[-1].buckets[:1])
+    gap = replace(week.rounds[2], buckets=week.rounds[2].buckets[1:])
+    (one,) = evidence_of(week.address, last, [*week.rounds[:2], gap, *week.rounds[3:6]])
+    assert one.key == (7, first, 0)
+    assert [each.round.round for each in one.rounds] == [7, 6, 5, 4, 2, 1]
+    assert second not in {each.bucket.bucket for each in one.rounds}
+    assert [past.age for past in one.past()] == [0, 1, 2, 3, 5, 6]
+
+
+def test_rounds_are_named_by_numbers_and_ranges(week: Week) -> None:
+    def named(text: str) -> list[int]:
+        return [one.round for one in some_of(week.rounds, text)]
+
+    assert named("2-4") == [2, 3, 4]
+    assert named("1, 3-4,6") == [1, 3, 4, 6]
+    assert named("5-99") == [5, 6, 7]
+    assert newest_of(some_of(week.rounds, "2-4")).round == 4
+    for text in ("", "a", "3-", "-3", "1;2"):
+        with pytest.raises(InvalidParameter, match="numbers and ranges"):
+            named(text)
+    for text in ("9", "1,9", "8-9"):
+        with pytest.raises(InvalidArchive, match="be among 1, 2, 3, 4, 5, 6, 7"):
+            named(text)
+
+
+def test_the_first_invented_round_does_not_depend_on_how_many_follow(tmp_path: Path) -> None:
+    profile = replace(PROFILES["sensitive"], windows=(1,))
+    made = [
+        archive_synthesis.invent(str(tmp_path / str(rounds)), 600, profile, 1, areas=1, workers=0, rounds=rounds)
+        for rounds in (1, 2)
+    ]
+    first, again = Address(str(tmp_path / "1")).round(1), Address(str(tmp_path / "2")).round(1)
+    assert first == again
+    assert made[0][1] == made[1][1]
+    assert made[1][0].seed != first.seed
