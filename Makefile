@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs package lock sbom audit
+.PHONY: help demo test test-all test-night check format pictures prove prove-long bench coverage clean interop docs package lock sbom audit
 
 # LOCKED=1: the very versions, by their hashes, that locks/ names; otherwise the newest that pyproject.toml allows.
 LOCKED ?=
@@ -78,8 +78,20 @@ pictures: $(VENV)/.dev  ## the pictures of README and docs, and the figures of t
 	$(BIN)/python -m hushcall.lab.live.pictures docs/pictures
 	$(BIN)/python -m tests.lab.small_demo --readme
 
-prove: $(VENV)/.lab  ## how often numbers are found and noise is listed, beside the promises (minutes)
-	$(BIN)/hushcall prove
+prove: $(VENV)/.lab  ## every promise put to the test, the short way: docs/reliability.md (five minutes)
+	@echo "Proving every promise the short way; on two idle cores that takes five minutes ..."
+	@$(BIN)/hushcall prove all --quick
+
+# A temporary PostgreSQL comes with the packages of developers.
+prove-long: $(VENV)/.dev  ## the same for a night: a thousand kills, ten thousand runs of faults (hours)
+	@echo "Proving every promise the long way; that takes hours ..."
+	@$(BIN)/hushcall prove statistics
+	@$(BIN)/hushcall prove hostile --steps 100000
+	@$(BIN)/hushcall prove indistinguishable --phones 3000
+	@$(BIN)/hushcall prove poisoning
+	@$(BIN)/hushcall prove crash --cycles 1000
+	@$(BIN)/hushcall prove crash --cycles 300 --database temporary --no-bugs
+	@$(BIN)/hushcall prove faults --runs 10000 --bugs
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks

@@ -54,6 +54,7 @@ def test_locked_everything_is_installed_by_its_hash(clone: Path) -> None:
     ("target", "extra", "runs"),
     [
         ("demo", "lab", "RUN demo"),
+        ("prove", "lab", "RUN prove all --quick"),
         ("test", "dev", "RUN -m pytest -n 2 --dist worksteal -m not slow"),
         ("test-all", "dev", "RUN -m pytest -n 2 --dist worksteal -m not night"),
     ],

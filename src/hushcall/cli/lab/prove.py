@@ -1,4 +1,4 @@
-"""``hushcall prove``: promises tested with the real code: statistics, liars, watchers, and a server that dies."""
+"""``hushcall prove``: promises tested with the real code: statistics, liars, watchers, a server that dies, faults."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hushcall.cli import show
 from hushcall.cli.lab.crash import crash
+from hushcall.cli.lab.faults import faults
 from hushcall.cli.lab.poisoning import poisoning
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
@@ -23,6 +24,7 @@ Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
 Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
 prove.command("poisoning")(poisoning)
 prove.command("crash")(crash)
+prove.command("faults")(faults)
 
 
 @prove.callback(invoke_without_command=True)
@@ -196,3 +198,4 @@ def everything(quick: Quick = False) -> None:
     indistinguishable(50 if quick else 300, 7, None, 1, False)
     poisoning(quick=quick)
     crash(7 if quick else 21)
+    faults(20 if quick else 100)
