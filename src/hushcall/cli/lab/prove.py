@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.lab.load import load
 from hushcall.cli.lab.poisoning import poisoning
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
@@ -21,6 +22,7 @@ prove = typer.Typer(help="Put promises to the test with the real code. Without a
 Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
 Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
 prove.command("poisoning")(poisoning)
+prove.command("load")(load)
 
 
 @prove.callback(invoke_without_command=True)
