@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs package lock
+.PHONY: help demo test test-all test-night check format pictures prove bench coverage clean interop docs package lock sbom audit
 
 # LOCKED=1: the very versions, by their hashes, that locks/ names; otherwise the newest that pyproject.toml allows.
 LOCKED ?=
@@ -109,6 +109,14 @@ lock: $(VENV)/.dev  ## locks/ anew: the newest versions that pyproject.toml allo
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade \
 	  --output-file locks/$$each.txt || exit 1; done
 	$(BIN)/python docs/licences.py
+
+sbom: $(BIN)/python  ## what a release is made of, in dist/hushcall.cdx.json (CycloneDX)
+	@$(BIN)/python locks/sbom.py
+
+# Nothing is fetched: the file comes from wherever you may fetch it.
+audit: $(VENV)/.dev  ## known holes in what locks/ names: make audit ADVISORIES=FILE (OSV's all.zip for PyPI)
+	@test -n "$(ADVISORIES)" || { echo "Say where the advisories are: make audit ADVISORIES=FILE (OSV's all.zip for PyPI)."; exit 2; }
+	@$(BIN)/python locks/audit.py "$(ADVISORIES)"
 
 coverage: $(VENV)/.dev  ## line coverage of the core
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=term

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mechanisms import CASES, Case, reports_of
 
 from hushcall.errors import InvalidTally
 from hushcall.learn import tally_codec
@@ -52,3 +53,30 @@ def test_crafted_bytes_with_a_valid_checksum_stay_in_our_tree(body: bytes) -> No
 def test_another_maker_is_refused() -> None:
     with pytest.raises(InvalidTally, match="be made by"):
         tally_codec.unpack(tally_codec.fingerprint("another"), sample())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_tally_with_other_arrays_or_shapes_is_none(case: Case) -> None:
+    """With the right checksum: what reads it later checks nothing."""
+    learner = case.make(bytes(32))
+    honest = tally_codec.unpack(learner.made_by, learner.tally(reports_of(learner, [*case.items[:3]], b"x")).to_bytes())
+    name, array = next(iter(sorted(honest.items())))
+    for wrong in (
+        {},
+        {**honest, "more": array},
+        {key: value for key, value in honest.items() if key != name},
+        {**honest, name: array[:-1]},
+        {**honest, name: array.reshape(*array.shape, 1)},
+    ):
+        with pytest.raises(InvalidTally):
+            learner.from_bytes(tally_codec.pack(learner.made_by, wrong))
+
+
+def test_rows_beyond_the_spectrum_are_refused() -> None:
+    case = next(case for case in CASES if case.name == "subspace, b = 5")
+    learner = case.make(bytes(32))
+    honest = tally_codec.unpack(learner.made_by, learner.tally(reports_of(learner, [*case.items[:3]], b"x")).to_bytes())
+    for name, bits in (("rows", learner.mechanism.item_bits), ("values", learner.mechanism.bits)):
+        beyond = honest[name] | np.array(1 << bits, honest[name].dtype)
+        with pytest.raises(InvalidTally, match=rf"at most {bits} bits"):
+            learner.from_bytes(tally_codec.pack(learner.made_by, {**honest, name: beyond}))

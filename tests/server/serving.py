@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 
 from hushcall.mechanisms import parameters
 from hushcall.mechanisms.schemes import SCHEMES
@@ -25,6 +27,7 @@ from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
+from hushcall.server.db.store import _MIGRATIONS, make_engine
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
@@ -209,3 +212,13 @@ def everything(service: Service) -> dict[str, list[tuple[Any, ...]]]:
     return {
         table.name: sorted((tuple(row) for row in service.store.rows(sa.select(table))), key=repr) for table in tables
     }
+
+
+def downgraded(url: str, revision: str) -> None:
+    """Make a database what it was under an earlier release."""
+    config, engine = Config(), make_engine(url)
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+    engine.dispose()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.serving import SPAM, Clock, Village, newest
+from tests.server.serving import SPAM, Clock, Village, downgraded, newest
 
 from hushcall.errors import InvalidParameter, UntrustedList
 from hushcall.phone.phone import Phone
@@ -314,3 +314,36 @@ def test_after_a_rotation_that_was_lost_one_more_than_that_brings_phones_back(
             ceremony.rotate(again.store, again.settings.keys, "timestamp", moment, lambda _: b"", root_key)
         assert phone.sync().entries == 1
     phone.close()
+
+
+@pytest.mark.parametrize("release", ["this", "an earlier"])
+def test_a_backup_is_restored_over_rounds_that_came_after_it(
+    make_service: MakeService, database: str, clients: None, clock: Clock, tmp_path: Path, release: str
+) -> None:
+    """A round that was collecting comes back with its reports, whichever rounds the database has reports of now."""
+    service = make_service(database)
+    village = Village(service, clock)
+    number = village.to("collecting", SEEN)
+    kept = {bytes(row.ticket) for row in service.store.rows(sa.select(schema.reports.c.ticket))}
+    assert len(kept) == len(SEEN)
+    if release == "an earlier":
+        downgraded(service.settings.url, "0006")
+    back_up(service, tmp_path / "backup")
+    service.close()
+    service = make_service(database)
+    Village(service, clock, tokens=village.tokens)
+    clock.now = newest(service).closes
+    service.rounds.advance(service.now)
+    clock.now = newest(service).next
+    Village(service, clock, tokens=village.tokens).to("collecting", NEW)
+    service.close()
+    elsewhere = tmp_path / ("other" if database else "data")
+    done = restore(tmp_path / "backup", elsewhere, database, overwrite=True, clock=clock)
+    again = open_service(done.settings, clock=clock)
+    assert {bytes(row.ticket) for row in again.store.rows(sa.select(schema.reports.c.ticket))} == kept
+    assert done.restart is not None
+    assert done.restart.now > number
+    again.rounds.advance(again.now)
+    found = again.store.rows(sa.select(schema.hitters.c.number).where(schema.hitters.c.round == done.restart.now))
+    assert {row.number for row in found} == {SPAM}
+    again.close()

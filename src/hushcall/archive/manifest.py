@@ -102,7 +102,7 @@ class ArchivedRound:
             Profile.from_plain(found.profile)
         except InvalidArchive:
             raise
-        except (KeyError, TypeError, ValueError, HushcallError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, HushcallError) as error:
             raise InvalidArchive("manifest", f"be one of ours ({error})", data[:40]) from None
         return found
 

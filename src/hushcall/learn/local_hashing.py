@@ -22,6 +22,9 @@ from hushcall.privacy.coins import ONE
 from hushcall.report.hashing import HASH_BITS
 from hushcall.report.local_hashing import LocalHashing
 
+ORACLE_SHAPES = {"seeds": (files.REPORTS, 2), "values": (files.REPORTS,)}
+"""Of a tally's arrays: the two words of each report's hash, and its value."""
+
 
 @dataclass(frozen=True)
 class HashTally:
@@ -104,7 +107,7 @@ class LocalHashingLearner:
 
     def from_bytes(self, data: bytes) -> HashTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        arrays = files.unpack(self.made_by, data)
+        arrays = files.shaped(files.unpack(self.made_by, data), **ORACLE_SHAPES)
         return HashTally(self.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
 
     def law(self, reports: int) -> Support:

@@ -76,9 +76,11 @@ class OriginalHistogramLearner(InOnePart[OriginalTally]):
 
     def from_bytes(self, data: bytes) -> OriginalTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        arrays = files.unpack(self.made_by, data)
-        sums, rows = (arrays[name].astype(np.int32) for name in ("sums", "rows"))
-        return OriginalTally(self.made_by, sums, rows, int(arrays["count"][0]))
+        chosen = self.mechanism
+        sums = (chosen.total_channels, chosen.code.length)
+        arrays = files.shaped(files.unpack(self.made_by, data), sums=sums, rows=(chosen.rows,), count=(1,))
+        signs, rows = (arrays[name].astype(np.int32) for name in ("sums", "rows"))
+        return OriginalTally(self.made_by, signs, rows, int(arrays["count"][0]))
 
     def law(self, reports: int) -> Support:
         """A report agrees with its holder's item with odds p = e^ε/(e^ε+1), with any other item with ½."""

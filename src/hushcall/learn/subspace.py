@@ -10,7 +10,7 @@ keeps one integer per number: what shards of a large round add up. Either decode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeAlias, TypeVar
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcall import checks
+from hushcall.errors import InvalidTally
 from hushcall.learn import tally_codec as files
 from hushcall.learn import walsh
 from hushcall.learn.decision import HeavyHitter, Rule, Support, lies_over
@@ -175,8 +176,9 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
         """Read a tally back, sparse or dense."""
         arrays = files.unpack(self.made_by, data)
         if "cells" in arrays:
+            files.shaped(arrays, cells=(1 << self.mechanism.item_bits,), count=(1,))
             return DenseTally(self.made_by, arrays["cells"].astype(np.int32), int(arrays["count"][0]))
-        return sparse(self.made_by, arrays)
+        return sparse(self.made_by, arrays, self.mechanism)
 
     def dense(self, tally: SparseTally) -> DenseTally:
         """The dense form. Its kind depends on b alone, so that all shards of a round agree."""
@@ -275,9 +277,14 @@ def collect(mechanism: Subspace, made_by: bytes, reports: Iterable[Reported]) ->
     return SparseTally(made_by, report_rows(seeds, mechanism.bits, mechanism.item_bits), values)
 
 
-def sparse(made_by: bytes, arrays: Mapping[str, NDArray[np.generic]]) -> SparseTally:
-    """A sparse tally from the arrays of its file."""
-    return SparseTally(made_by, arrays["rows"].astype(np.uint64), arrays["values"].astype(np.uint32))
+def sparse(made_by: bytes, arrays: files.Arrays, mechanism: Subspace) -> SparseTally:
+    """A sparse tally from the arrays of its file: b rows, and a value, for each report; none beyond the spectrum."""
+    files.shaped(arrays, rows=(files.REPORTS, mechanism.bits), values=(files.REPORTS,))
+    rows, values = arrays["rows"].astype(np.uint64), arrays["values"].astype(np.uint32)
+    for name, found, bits in (("rows", rows, mechanism.item_bits), ("values", values, mechanism.bits)):
+        if found.size and (most := int(found.max())) >> bits:
+            raise InvalidTally(f"array {name}", f"have at most {bits} bits each", most)
+    return SparseTally(made_by, rows, values)
 
 
 def few_supports(tally: SparseTally, items: Sequence[int]) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from hushcall.learn.decision import HeavyHitter, Support
 from hushcall.learn.gate import more_than_tau
 from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, seeds, valid_suffixes
 from hushcall.learn.list_decoding import decode_list
-from hushcall.learn.local_hashing import HashTally, LocalHashingLearner, read_values, same_maker
+from hushcall.learn.local_hashing import ORACLE_SHAPES, HashTally, LocalHashingLearner, read_values, same_maker
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.succinct_histogram import SuccinctHistogram
@@ -77,7 +77,8 @@ class SuccinctHistogramLearner(InOnePart[HistogramTally]):
 
     def from_bytes(self, data: bytes) -> HistogramTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        arrays = files.unpack(self.made_by, data)
+        sums = (self.mechanism.total_channels, self.mechanism.code.length)
+        arrays = files.shaped(files.unpack(self.made_by, data), sums=sums, **ORACLE_SHAPES)
         oracle = HashTally(self.oracle.made_by, arrays["seeds"].astype(np.uint64), arrays["values"].astype(np.uint32))
         return HistogramTally(self.made_by, arrays["sums"].astype(np.int32), oracle)
 

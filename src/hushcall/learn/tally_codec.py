@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from hushcall.errors import InvalidTally
 
 MAGIC = b"HCT1"
 _DIGEST = 32
+REPORTS = -1
+"""A dimension that is as long as there are reports: of one length in all arrays of a tally."""
+Arrays: TypeAlias = dict[str, NDArray[np.generic]]
 _DTYPES = {"<i4", "<i8", "<u4", "<u8", "|u1"}
 
 
@@ -38,7 +42,7 @@ def pack(made_by: bytes, arrays: dict[str, NDArray[np.generic]]) -> bytes:
     return bytes(out) + hashlib.sha256(out).digest()
 
 
-def unpack(made_by: bytes, data: bytes) -> dict[str, NDArray[np.generic]]:
+def unpack(made_by: bytes, data: bytes) -> Arrays:
     """The arrays of a tally, or :class:`InvalidTally` that says why these bytes are none of ours."""
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if data[:4] != MAGIC:
@@ -47,7 +51,7 @@ def unpack(made_by: bytes, data: bytes) -> dict[str, NDArray[np.generic]]:
         raise InvalidTally("checksum", "match the tally's bytes (it is cut short or damaged)", digest.hex()[:16])
     if body[4:36] != made_by:
         raise InvalidTally("tally", f"be made by parameters {made_by.hex()[:16]}", body[4:36].hex()[:16])
-    arrays: dict[str, NDArray[np.generic]] = {}
+    arrays: Arrays = {}
     reader = _Reader(body, 36)
     while reader.at < len(body):
         name, dtype = reader.text(), reader.text()
@@ -63,6 +67,19 @@ def unpack(made_by: bytes, data: bytes) -> dict[str, NDArray[np.generic]]:
         if name in arrays:
             raise InvalidTally("tally", "hold each array once", name)
         arrays[name] = np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
+    return arrays
+
+
+def shaped(arrays: Arrays, **shapes: tuple[int, ...]) -> Arrays:
+    """The same arrays if they are those of a tally, each with its shape: the kernels that read them check nothing."""
+    if set(arrays) != set(shapes):
+        raise InvalidTally("tally", f"hold the arrays {', '.join(sorted(shapes))}", ", ".join(sorted(arrays)) or "none")
+    reports = {arrays[name].shape[:1] for name, shape in shapes.items() if shape[:1] == (REPORTS,)}
+    for name, shape in shapes.items():
+        found = arrays[name].shape
+        wanted = found[:1] + shape[1:] if shape[:1] == (REPORTS,) else shape
+        if found != wanted or len(reports) > 1:
+            raise InvalidTally(f"array {name}", f"be {' x '.join('n' if s < 0 else str(s) for s in shape)}", found)
     return arrays
 
 

@@ -56,7 +56,7 @@ class WholeNumberLearner(EveryNumberTested):
 
     def from_bytes(self, data: bytes) -> SparseTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        return sparse(self.made_by, files.unpack(self.made_by, data))
+        return sparse(self.made_by, files.unpack(self.made_by, data), self.mechanism)
 
     def estimate(self, tally: SparseTally, items: Sequence[int]) -> NDArray[np.float64]:
         """f̂ of given numbers, as items of 33 bits."""

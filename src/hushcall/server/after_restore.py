@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidParameter
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, HELD, PUBLISHED
-from hushcall.server.db import schema
+from hushcall.server.db import partitions, schema
 from hushcall.server.db.rows import RoundRow, newest_round, round_rows
 from hushcall.server.service import Service
 
@@ -68,8 +68,9 @@ def move_up(service: Service, by: int) -> None:
         copied = sa.select((rounds.c.id + by).label("id"), *others)  # first: others refer to them
         old = connection.execute(sa.select(rounds.c.id)).scalars().all()
         connection.execute(sa.insert(rounds).from_select(["id", *(column.name for column in others)], copied))
+        partitions.move_up(connection, by)
         for table in schema.metadata.sorted_tables:
-            if "round" in table.c:
+            if "round" in table.c and table not in partitions.TABLES:
                 connection.execute(sa.update(table).values(round=table.c.round + by))
         connection.execute(sa.delete(rounds).where(rounds.c.id <= max(old)))
 

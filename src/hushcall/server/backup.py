@@ -60,7 +60,7 @@ class Manifest:
             if plain["format"] != FORMAT:
                 raise InvalidParameter("backup", f"be of the format {FORMAT}", str(plain["format"]))
             found = cls(int(plain["at"]), str(plain["database"]), dict(plain["members"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise InvalidParameter("backup", "begin with a manifest", name) from None
         if not all(_MEMBER.fullmatch(one) for one in found.members) or found.database not in found.members:
             raise InvalidParameter("backup", "hold a database, keys and settings, and nothing else", name)

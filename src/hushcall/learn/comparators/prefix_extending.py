@@ -25,7 +25,7 @@ from hushcall.learn.compiled import kernel
 from hushcall.learn.decision import HeavyHitter, Support, above
 from hushcall.learn.gate import more_than_tau
 from hushcall.learn.learner import InOnePart, Progress, Reported, matrix, quiet, refuse, seeds, valid_suffixes
-from hushcall.learn.local_hashing import law_of, read_values, same_maker
+from hushcall.learn.local_hashing import ORACLE_SHAPES, law_of, read_values, same_maker
 from hushcall.numbers import NumberingPlan
 from hushcall.profiles import Profile
 from hushcall.report.hashing import HASH_BITS
@@ -102,7 +102,7 @@ class PrefixExtendingLearner(InOnePart[PrefixTally]):
 
     def from_bytes(self, data: bytes) -> PrefixTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        arrays = files.unpack(self.made_by, data)
+        arrays = files.shaped(files.unpack(self.made_by, data), groups=(files.REPORTS,), **ORACLE_SHAPES)
         return PrefixTally(
             self.made_by,
             arrays["seeds"].astype(np.uint64),

@@ -104,7 +104,8 @@ class RapporLearner(InOnePart[RapporTally]):
 
     def from_bytes(self, data: bytes) -> RapporTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        arrays = files.unpack(self.made_by, data)
+        ones = (self.mechanism.cohorts, self.mechanism.bits)
+        arrays = files.shaped(files.unpack(self.made_by, data), ones=ones, sizes=ones[:1])
         return RapporTally(self.made_by, arrays["ones"].astype(np.int64), arrays["sizes"].astype(np.int64))
 
     @property

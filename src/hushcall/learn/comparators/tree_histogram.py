@@ -97,7 +97,9 @@ class TreeHistogramLearner(InOnePart[TreeTally]):
 
     def from_bytes(self, data: bytes) -> TreeTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
-        arrays = files.unpack(self.made_by, data)
+        chosen = self.mechanism
+        sums = (chosen.groups, chosen.rows, chosen.columns)
+        arrays = files.shaped(files.unpack(self.made_by, data), sums=sums, sizes=(chosen.groups,))
         return TreeTally(self.made_by, arrays["sums"].astype(np.int32), arrays["sizes"].astype(np.int64))
 
     def law(self, reports: int) -> Support:

@@ -181,7 +181,7 @@ class HttpTransport:
         return Answer(answer.status, answer.headers, data)
 
     def _json(self, answer: Answer) -> dict[str, Any]:
-        found = _document(answer)
+        found = parsed(answer.data)
         if found is None:
             raise WrongServer(self.url, answer.status, _kind(answer))
         return found
@@ -212,9 +212,10 @@ def _pause(headers: Mapping[str, str], attempt: int) -> float:
     return float(asked) if asked.isascii() and asked.isdigit() else float(2 ** (attempt - 1))
 
 
-def _document(answer: Answer) -> dict[str, Any] | None:
+def parsed(data: bytes) -> dict[str, Any] | None:
+    """The document that an answer holds; None where it holds none, or is too large to be one."""
     try:
-        found = json.loads(answer.data) if len(answer.data) <= MOST_BYTES else None
+        found = json.loads(data) if len(data) <= MOST_BYTES else None
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -224,7 +225,7 @@ def _refusal(answer: Answer) -> Refused:
     if 300 <= answer.status < 400:  # not followed: what the owner agreed to is an address
         where = _line(answer.headers.get("Location", ""))
         return Refused("moved", answer.status, f"it has moved: {where}", "Give the new address to hushcall phone init.")
-    problem = _document(answer) or {}
+    problem = parsed(answer.data) or {}
     kind = _line(problem.get("type", "")).rpartition(":")[2] or f"http-{answer.status}"
     detail = _line(problem.get("detail") or problem.get("title") or "no reason given.")
     return Refused(kind[:60], answer.status, detail, _line(problem.get("todo", "")))

@@ -128,7 +128,7 @@ buckets = Table(
 )
 
 reports = Table(
-    "reports",
+    "reports",  # on PostgreSQL this table and announcements are partitioned by round (db.partitions)
     metadata,
     Column("ticket", LargeBinary(16), primary_key=True),
     Column("round", _KEY, nullable=False),  # no foreign key: intake has just read the round

@@ -195,10 +195,12 @@ class _Batch:
         if not tickets:
             return
         table, rows = schema.announcements.c, schema.reports.c
-        query = sa.select(table.round, table.device, table.bucket, table.ticket).where(table.ticket.in_(tickets))
-        for row in self.connection.execute(query):
+        named = {one.round for one in asked}  # rounds: which partitions to look at
+        query = sa.select(table.round, table.device, table.bucket, table.ticket).where(table.round.in_(named))
+        for row in self.connection.execute(query.where(table.ticket.in_(tickets))):
             self.tickets[bytes(row.ticket)] = row.round, row.device, row.bucket
-        for stored in self.connection.execute(sa.select(rows.ticket, rows.body).where(rows.ticket.in_(tickets))):
+        found = sa.select(rows.ticket, rows.body).where(rows.round.in_(named), rows.ticket.in_(tickets))
+        for stored in self.connection.execute(found):
             self.bodies[bytes(stored.ticket)] = bytes(stored.body)
 
     def _id(self, token: bytes) -> int | None:

@@ -16,7 +16,7 @@ from hushcall.archive.reader import read_file
 from hushcall.archive.writer import finish_round, start_round, write_bucket
 from hushcall.errors import InvalidParameter
 from hushcall.protocol.states import CLOSED, HELD, TAKES_UPLOADS
-from hushcall.server.db import schema
+from hushcall.server.db import partitions, schema
 from hushcall.server.db.rows import buckets_of, existing_round, round_of
 from hushcall.server.db.store import Store
 from hushcall.server.rounds.decoding import opened_buckets, stored_reports
@@ -55,6 +55,7 @@ def import_round(store: Store, address: Address, found: ArchivedRound, progress:
     with store.write("import round") as connection:
         store.insert_new(connection, schema.rounds, [_round_row(found)], key=("id",))
         store.insert_new(connection, schema.buckets, _bucket_rows(found), key=("bucket",))
+        partitions.make(connection, found.round)
     for done, bucket in enumerate(found.buckets, 1):
         _import_bucket(store, address, found, bucket)
         progress(done, len(found.buckets))

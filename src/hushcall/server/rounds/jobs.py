@@ -159,7 +159,7 @@ class Work:
 
     def _put_tally(self, connection: Connection, row: dict[str, Any]) -> None:
         self.store.insert_new(connection, schema.tallies, [row], key=("bucket",))
-        if not self.keep_reports:
+        if not (self.keep_reports or self.store.postgres):  # there they go all at once, with the round's partition
             table = schema.reports.c
             mine = (table.round == row["round"]) & (table.bucket == row["bucket"])
             connection.execute(sa.delete(schema.reports).where(mine))

@@ -40,7 +40,7 @@ from hushcall.protocol.states import (
     RoundState,
 )
 from hushcall.server.anonymity import round_keys
-from hushcall.server.db import schema
+from hushcall.server.db import partitions, schema
 from hushcall.server.db.leases import Term
 from hushcall.server.db.rows import RoundRow, existing_round, newest_round
 from hushcall.server.db.store import Store
@@ -99,6 +99,7 @@ class Rounds:
                 **asdict(timing_of(settings, newest, now)),
             }
             self.store.insert_new(connection, schema.rounds, [row], key=("id",))
+            partitions.make(connection, round_id)
             if keys:
                 self.store.insert_new(connection, schema.anonymity, [{"round": round_id, **keys}], key=("round",))
         self.note("round opened", round=round_id)
@@ -250,8 +251,8 @@ class Rounds:
 
     def _forget_phones(self, connection: Connection, round_id: int) -> None:
         """Drop which device announced what, and the reports as they came."""
-        connection.execute(sa.delete(schema.announcements).where(schema.announcements.c.round == round_id))
-        connection.execute(sa.delete(schema.reports).where(schema.reports.c.round == round_id))
+        for table in partitions.TABLES:
+            partitions.forget(connection, table, round_id)
         connection.execute(sa.delete(schema.refusals).where(schema.refusals.c.round == round_id))
         round_keys.forget(connection, round_id)
 
@@ -305,8 +306,8 @@ class Rounds:
             with self._write("forget a held round") as connection:
                 row = self._existing(connection, round_id)
                 if row.state == HELD:
-                    for links in (schema.announcements, schema.refusals):
-                        connection.execute(sa.delete(links).where(links.c.round == round_id))
+                    partitions.forget(connection, schema.announcements, round_id)
+                    connection.execute(sa.delete(schema.refusals).where(schema.refusals.c.round == round_id))
                     round_keys.forget(connection, round_id)
                     _set(connection, round_id, secret=b"")
             self.store.scrub()

@@ -1,0 +1,55 @@
+"""What reads the bytes of strangers gets damaged ones: the same each time. Long: ``fuzz_wire.py --runs 10000000``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.fuzz.fuzz_wire import Reader, feed, one_input, readers
+
+HARNESS = Path(__file__).parent / "fuzz_wire.py"
+READERS = list(readers())
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_inputs_raise_only_our_errors(name: str) -> None:
+    reader = readers()[name]
+    reader.read(reader.honest)
+    assert feed(reader, 300)["inputs"] == 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_many_damaged_inputs_raise_only_our_errors(name: str) -> None:
+    feed(readers()[name], 20_000)
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0", b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000, b"1e999", b'"\\ud800"', b"\xff" * 4096, b"null"],
+    ids=["nothing", "zero", "deep", "deeper", "long number", "infinity", "half a character", "ones", "null"],
+)
+def test_old_tricks_raise_only_our_errors(name: str, data: bytes) -> None:
+    one_input(readers()[name], data)
+
+
+def test_an_error_of_another_kind_escapes() -> None:
+    def broken(data: bytes) -> None:
+        raise KeyError(data)
+
+    with pytest.raises(KeyError):
+        feed(Reader("broken", broken, b"x"), 3)
+
+
+@pytest.mark.slow
+def test_the_command_says_what_it_did() -> None:
+    command = [sys.executable, str(HARNESS), "--reader", "token key", "--runs", "50"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)
+    assert (said["reader"], said["inputs"]) == ("token key", 50)
+    refused = subprocess.run([*command[:3], "nobody"], capture_output=True, text=True, check=False)
+    assert "must be one of" in refused.stderr

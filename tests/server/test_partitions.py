@@ -1,0 +1,159 @@
+"""On PostgreSQL a round is forgotten by dropping its partitions; older databases are taken over with all their rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+from tests.server.conftest import MakeService, Postgres
+from tests.server.serving import SPAM, Clock, Village, downgraded, everything, newest, state
+
+from hushcall.server.db import partitions, schema
+from hushcall.server.db.store import Store
+from hushcall.server.service import Service
+
+OTHER = "+13035550177"
+CALLERS = [SPAM] * 8 + [OTHER] * 8
+
+
+@pytest.fixture
+def url(postgres: Postgres) -> Iterator[str]:
+    made = postgres.fresh()
+    yield made
+    postgres.drop(made)
+
+
+def parts(store: Store) -> dict[str, list[int]]:
+    with store.read() as connection:
+        return {table.name: partitions.rounds_of(connection, table) for table in partitions.TABLES}
+
+
+@contextmanager
+def statements(store: Store) -> Iterator[list[str]]:
+    """What is sent to the database meanwhile."""
+    sent: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        sent.append(statement)
+
+    event.listen(store.engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(store.engine, "before_cursor_execute", note)
+
+
+def touching(sent: list[str]) -> list[str]:
+    """The statements that take rows of reports or announcements away."""
+    return [one for one in sent if one.startswith(("DELETE FROM reports", "DELETE FROM announ", "TRUNC", "DROP"))]
+
+
+@pytest.mark.parametrize("end", ["decoded", "discarded"])
+def test_a_round_is_forgotten_by_a_drop(make_service: MakeService, url: str, clock: Clock, end: str) -> None:
+    service = make_service(url)
+    number = Village(service, clock).to("closed", CALLERS)
+    assert parts(service.store) == {"announcements": [number], "reports": [number]}
+    with statements(service.store) as sent:
+        if end == "decoded":
+            service.rounds.learn(number)
+        else:
+            service.rounds.hold(number, "a flood")
+            service.rounds.discard(number, "a flood")
+    assert touching(sent) == ["DROP TABLE announcements_1", "DROP TABLE reports_1"]
+    assert parts(service.store) == {"announcements": [], "reports": []}
+    rows = service.store.rows(sa.text("SELECT relname FROM pg_class WHERE relname ~ '^(reports|announcements)_[0-9]'"))
+    assert rows == [], "nor an index"
+
+
+def test_a_backup_in_the_way_does_not_keep_a_round_from_being_forgotten(
+    make_service: MakeService, url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "LOCK_MILLISECONDS", 50)
+    service = make_service(url)
+    village = Village(service, clock)
+    first = village.to("closed", CALLERS)
+    with service.store.read() as reader, statements(service.store) as sent:
+        assert reader.execute(sa.text("SELECT count(*) FROM reports")).scalar() == len(CALLERS)  # as pg_dump holds it
+        service.rounds.learn(first)
+        assert len([one for one in touching(sent) if one.startswith("DELETE")]) == 1
+    assert service.store.rows(sa.select(schema.reports)) == []
+    assert service.store.rows(sa.select(schema.announcements)) == []
+    service.rounds.publish(first, service.now)
+    clock.now = newest(service).next
+    second = village.to("announcing", CALLERS)  # a partition is made whoever reads
+    assert parts(service.store) == {"announcements": [second], "reports": [first, second]}
+    clock.now = newest(service).collects
+    service.rounds.start_collecting(second, service.now)
+    village.report(CALLERS)
+    service.rounds.close(second)
+    service.rounds.learn(second)
+    assert parts(service.store) == {"announcements": [], "reports": []}, "what was left went along"
+
+
+def test_a_partition_is_made_beside_a_reader(make_service: MakeService, url: str, clock: Clock) -> None:
+    service = make_service(url)
+    Village(service, clock).to("published", CALLERS)
+    with service.store.read() as reader, statements(service.store) as sent:
+        reader.execute(sa.select(schema.reports))
+        reader.execute(sa.select(schema.announcements))
+        with service.store.write("beside it", 0.2) as connection:
+            partitions.make(connection, 2)
+            partitions.make(connection, 2)
+    assert parts(service.store) == {"announcements": [2], "reports": [2]}
+    assert len([one for one in sent if one.startswith("CREATE")]) == 2
+
+
+def test_an_upload_looks_at_its_own_rounds_partition_alone(make_service: MakeService, url: str, clock: Clock) -> None:
+    service = make_service(url, round={"keep_reports": True})
+    village = Village(service, clock)
+    village.to("published", CALLERS)
+    village.to("collecting", CALLERS)
+    assert parts(service.store)["reports"] == [1, 2]
+    looks: list[Any] = []
+    engine = service.store.engine
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def explain(_: Any, cursor: Any, statement: str, given: Any, *__: Any) -> None:
+        if statement.startswith("SELECT") and ("FROM reports" in statement or "FROM announcements" in statement):
+            cursor.execute("EXPLAIN (FORMAT JSON) " + statement, given)
+            looks.append(json.dumps(cursor.fetchall()))
+
+    village.report(CALLERS)
+    event.remove(engine, "before_cursor_execute", explain)
+    assert len(looks) == 3, "what was announced, by device and by ticket, and what was reported"
+    assert all('_2"' in one and '_1"' not in one for one in looks)
+
+
+def test_an_older_database_is_taken_over_with_everything_in_it(
+    make_service: MakeService, url: str, clock: Clock
+) -> None:
+    service = make_service(url)
+    village = Village(service, clock)
+    village.to("published", CALLERS)
+    village.to("collecting", CALLERS[:-1])
+    service.rounds.hold(2, "a look")
+    kept = everything(service)
+    downgraded(url, "0006")
+    assert service.store.rows(sa.text("SELECT relkind FROM pg_class WHERE relname = 'reports'")) == [("r",)]
+    again = make_service(url)  # this release opens it
+    assert everything(again) == kept
+    assert parts(again.store) == {"announcements": [2], "reports": [2]}
+    again.rounds.release(2)
+    assert len(village.report(CALLERS[:-1])) == len(CALLERS) - 1
+    assert len(again.store.rows(sa.select(schema.reports))) == len(CALLERS) - 1
+    clock.now = newest(again).closes
+    again.rounds.advance(again.now)
+    assert state(again, 2) == "published"
+
+
+def test_sqlite_deletes(lite: Service, clock: Clock) -> None:
+    number = Village(lite, clock).to("closed", CALLERS)
+    with statements(lite.store) as sent:
+        lite.rounds.learn(number)
+    assert all(one.startswith("DELETE") for one in touching(sent))
+    assert lite.store.rows(sa.select(schema.reports)) == []
