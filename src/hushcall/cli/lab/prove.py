@@ -1,4 +1,4 @@
-"""``hushcall prove``: promises tested with the real code: statistics, a lying server, watchers, lying phones."""
+"""``hushcall prove``: promises tested with the real code: statistics, liars, watchers, and a server that dies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
+from hushcall.cli.lab.crash import crash
 from hushcall.cli.lab.load import load
 from hushcall.cli.lab.poisoning import poisoning
 from hushcall.cli.show import Json
@@ -23,6 +24,7 @@ Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
 Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
 prove.command("poisoning")(poisoning)
 prove.command("load")(load)
+prove.command("crash")(crash)
 
 
 @prove.callback(invoke_without_command=True)
@@ -195,3 +197,4 @@ def everything(quick: Quick = False) -> None:
     hostile(2000 if quick else 20_000, 1, True, False)
     indistinguishable(50 if quick else 300, 7, None, 1, False)
     poisoning(quick=quick)
+    crash(7 if quick else 21)

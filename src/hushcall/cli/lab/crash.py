@@ -1,0 +1,106 @@
+"""``hushcall prove crash``: a server that is killed again and again, and what became of what it acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushcall.cli import show
+from hushcall.cli.show import Json
+from hushcall.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from hushcall.lab.prove.crash import Survived
+
+TEMPORARY = "temporary"
+BUG_CYCLES = 5
+"""One round with a kill in each phase: enough for every bug."""
+
+
+def crash(
+    cycles: Annotated[int, typer.Option(min=1, help="How often the server dies, at least: rounds are whole.")] = 21,
+    database: Annotated[
+        str, typer.Option(help="An empty postgresql://user@host/name, or 'temporary'. Default: SQLite.")
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Where it dies; the machine has its say in when.")] = 1,
+    plant: Annotated[str, typer.Option(help="Plant one bug in the server, by its name, and run with it.")] = "",
+    bugs: Annotated[bool, typer.Option(help="Plant each bug too, over SQLite, and see that it is noticed.")] = True,
+    json: Json = False,
+) -> None:
+    """Kill a running server again and again while phones report; compare what it acknowledged with what it counted.
+
+    The server is a process of 'hushcall serve'. It dies by SIGKILL right before or after commits and at random moments,
+    also while it starts; in some rounds it stands still until another server has taken over. Phones ask again until
+    they are answered. Two to five seconds a cycle. Exits with 1 if a report was lost, counted twice or made up, or a
+    planted bug (acknowledged-before-commit, retry-counted, lease-without-fencing) was not noticed.
+
+    [bold]Examples[/bold]
+
+      hushcall prove crash
+
+      hushcall prove crash --cycles 1000 --no-bugs --json
+
+      hushcall prove crash --cycles 300 --no-bugs --database temporary
+
+      hushcall prove crash --cycles 5 --plant retry-counted
+    """
+    try:
+        from hushcall.lab.prove import crash as proof
+        from hushcall.lab.prove.planted_server import BUGS
+    except ImportError:
+        raise MissingExtra("hushcall prove", "lab") from None
+    if plant and plant not in BUGS:
+        raise InvalidParameter("plant", f"be one of {', '.join(BUGS)}", plant)
+    noticed: dict[str, str] = {}
+    show.ready_to_decode()
+    with show.progress("killing") as bar, _address(database) as url:
+
+        def watch(label: str) -> Any:
+            return lambda done, total: show.step(bar, label, done, total)
+
+        survived = proof.prove(cycles, seed, url, plant, watch("cycles"))
+        for name in BUGS if bugs and not plant else ():
+            progress = watch(f"with a bug: {name}")
+            noticed[name] = proof.prove(BUG_CYCLES, seed, "", name, progress, waves=1).broken
+    ok = survived.ok and all(noticed.values())
+    if json:
+        show.print_json({"ok": ok, **asdict(survived), "planted": noticed})
+    else:
+        _print(survived, noticed)
+    if not ok:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _address(database: str) -> Iterator[str]:
+    """Where the database is; one that is started for this run where that is asked for."""
+    if database != TEMPORARY:
+        yield database
+        return
+    from hushcall.lab.bench.intake import temporary_postgres
+
+    with temporary_postgres() as url:
+        if url is None:
+            raise MissingExtra("a temporary PostgreSQL", "dev")
+        yield url
+
+
+def _print(survived: Survived, noticed: dict[str, str]) -> None:
+    say = show.console.print
+    say(
+        f"{survived.cycles:,} cycles on {survived.database}, {survived.kills:,} kills, {survived.rounds:,} rounds: "
+        f"{survived.acknowledged:,} reports acknowledged, {survived.lost} lost, {survived.twice} counted twice, "
+        f"{survived.foreign} made up. From restart to serving {survived.restart_median:.1f} s at the median, "
+        f"{survived.restart_worst:.1f} s at the most. {survived.seconds:,.0f} s.",
+        soft_wrap=True,
+    )
+    for place, count in survived.places.items():
+        say(f"  {count:>5,} × {place}", markup=False)
+    if survived.broken:
+        say(f"BROKEN: {survived.broken} (seed {survived.seed})", markup=False, soft_wrap=True)
+    for name, what in noticed.items():
+        say(f"planted: {name}: {what or 'NOT NOTICED'}", markup=False, soft_wrap=True)
