@@ -90,7 +90,7 @@ prove-long: $(VENV)/.dev  ## the same for a night: a thousand kills, ten thousan
 	@$(BIN)/hushcall prove indistinguishable --phones 3000
 	@$(BIN)/hushcall prove poisoning
 	@$(BIN)/hushcall prove crash --cycles 1000
-	@$(BIN)/hushcall prove crash --cycles 300 --database temporary --no-bugs
+	@$(BIN)/hushcall prove crash --cycles 300 --database postgresql --no-bugs
 	@$(BIN)/hushcall prove faults --runs 10000 --bugs
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run

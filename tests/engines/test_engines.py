@@ -140,8 +140,11 @@ class Held:
     def learner(self) -> Any:
         return self.held[0].learner
 
-    def past(self) -> list[Past]:
+    def past(self, tallies: object = None) -> list[Past]:
         return self.held
+
+    def pieces(self) -> list[list[Any]]:
+        return []
 
 
 def whole_numbers() -> list[Held]:

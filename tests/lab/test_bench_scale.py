@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.engines.test_engines import CardOfNumpy
 from typer.testing import CliRunner
 
 from hushcall.cli.app import app
-from hushcall.lab.bench import growth
+from hushcall.engines.gpu_card import GpuEngine
+from hushcall.engines.local import LocalEngine
+from hushcall.lab.bench import gpu_archives, growth
 from hushcall.lab.bench.scale import profile_for
 from hushcall.lab.data import archive_synthesis
+from hushcall.profiles import PROFILES
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 1.05, 2.0])
@@ -44,3 +49,21 @@ def test_a_fed_bucket_has_every_figure(tmp_path: Path) -> None:
 def test_its_help_says_what_the_exponent_is() -> None:
     text = CliRunner().invoke(app, ["bench", "scale", "--help"], env={"COLUMNS": "200"}).stdout
     assert "log(processor seconds) over log(reports)" in text
+
+
+def test_a_cards_bytes_are_compared_with_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forgetful(CardOfNumpy):
+        """A card that forgets the last thing it found: the comparison must notice."""
+
+        def at_least(self, least: Any, start: int, stop: int) -> Any:
+            places, sums = super().at_least(least, start, stop)
+            return places[:-1], sums[:-1]
+
+    case = gpu_archives.Case("small", PROFILES["sensitive"], 1500, areas=1)
+    monkeypatch.setattr(gpu_archives, "PLANTED", 2)
+    right = gpu_archives.measure(case, {"gpu": lambda: GpuEngine(CardOfNumpy), "local": lambda: LocalEngine(0)}, 0)
+    assert right["same_bytes"]
+    assert right["gpu"]["planted_found"] == 2
+    wrong = gpu_archives.measure(case, {"gpu": lambda: GpuEngine(Forgetful), "local": lambda: LocalEngine(0)}, 0)
+    assert not wrong["same_bytes"]
+    assert wrong["reports_sha256"] == right["reports_sha256"]

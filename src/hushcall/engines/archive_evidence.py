@@ -20,30 +20,41 @@ from hushcall.profiles import Profile, window_of
 
 @dataclass(frozen=True)
 class BucketOfRound:
-    """One archived bucket of one round: where its reports are, and what its phones were given."""
+    """One archived bucket of one round, or some of its files: where its reports are, and what decides about them."""
 
     url: str
     round: ArchivedRound = field(repr=False)  # without its buckets: it travels with every part
     bucket: ArchivedBucket = field(repr=False)
+    profile: Profile  # the newest round's, which decides for the whole window
+    decided_together: int
 
-    def learner(self, profile: Profile, decided_together: int) -> Learner[Any]:
-        """With the parameters that the phones were given, to be decided as that profile says."""
-        return learner_of(profile, plan_named(self.round.plan), self.bucket.mechanism, decided_together)
+    @cached_property
+    def learner(self) -> Learner[Any]:
+        """With the parameters that the phones were given."""
+        return learner_of(self.profile, plan_named(self.round.plan), self.bucket.mechanism, self.decided_together)
 
-    def tally(self, learner: Learner[Any]) -> Any:
-        """Read the bucket's files and sum up; fewer or more reports than the manifest says are an error."""
-        users = self.bucket.users
-        parts = (learner.compact(part, users) for part in self._parts(learner))
-        total = merged(parts, learner.tally([]))
+    def tally(self) -> Any:
+        """Read the files and sum up; fewer or more reports than the manifest says are an error."""
+        learner, users = self.learner, self.bucket.users
+        parts = (learner.compact(part, users) for part in self._parts())
+        return self.whole(merged(parts, learner.tally([]), grows=learner.grows(users)))
+
+    def whole(self, total: Any) -> Any:
+        """A sum of all files, checked to be that."""
         if total.count != self.bucket.reports:
             raise InvalidArchive(f"bucket {self.bucket.bucket}", f"hold {self.bucket.reports} reports", total.count)
         return total
 
-    def _parts(self, learner: Learner[Any]) -> Iterator[Any]:
+    def by_file(self) -> list[BucketOfRound]:
+        """One for each file, to be tallied apart."""
+        alone = [replace(self.bucket, files=(file,), reports=file.reports) for file in self.bucket.files]
+        return [replace(self, bucket=one) for one in alone]
+
+    def _parts(self) -> Iterator[Any]:
         address, seed = Address(self.url), bytes.fromhex(self.round.seed)
         for file in self.bucket.files:
             for reports in read_file(address, self.round, file):
-                yield learner.tally_arrays(seed, reports)
+                yield self.learner.tally_arrays(seed, reports)
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,6 @@ class ArchiveEvidence:
     """One part of one archived bucket, in every round of the window: the newest first, which is the one decided."""
 
     rounds: tuple[BucketOfRound, ...]
-    decided_together: int
     part: int
 
     @property
@@ -64,27 +74,31 @@ class ArchiveEvidence:
         """(round, bucket, part): what findings are sorted and told apart by."""
         return self.newest.round.round, self.newest.bucket.bucket, self.part
 
-    @cached_property
+    @property
     def profile(self) -> Profile:
         """What the newest round was run with: it decides for the whole window."""
-        return self.newest.round.chosen_profile
+        return self.newest.profile
 
-    @cached_property
+    @property
     def learner(self) -> Learner[Any]:
         """Of the newest round."""
-        return self.newest.learner(self.profile, self.decided_together)
+        return self.newest.learner
 
     def tally(self) -> Any:
         """The newest round's reports, summed up."""
-        return self.newest.tally(self.learner)
+        return self.newest.tally()
 
-    def past(self) -> list[Past]:
-        """Every round's reports, summed up."""
-        return [Past(0, self.learner, self.tally()), *map(self._earlier, self.rounds[1:])]
+    def past(self, tallies: Sequence[Any] | None = None) -> list[Past]:
+        """Every round's reports, summed up: here, unless others did it."""
+        given = [one.tally() for one in self.rounds] if tallies is None else tallies
+        summed = zip(self.rounds, given, strict=True)
+        return [Past(self.key[0] - one.round.round, one.learner, one.whole(tally)) for one, tally in summed]
 
-    def _earlier(self, one: BucketOfRound) -> Past:
-        learner = one.learner(self.profile, self.decided_together)
-        return Past(self.key[0] - one.round.round, learner, one.tally(learner))
+    def pieces(self) -> list[list[BucketOfRound]]:
+        """By round, what several workers can tally; nothing where partial sums would travel for no gain."""
+        small = all(len(one.bucket.files) < 2 or one.learner.grows(one.bucket.users) for one in self.rounds)
+        # A round without a report has no file, and is then tallied as it is.
+        return [] if small else [one.by_file() or [one] for one in self.rounds]
 
 
 def rounds_in_window(found: ArchivedRound, others: Sequence[ArchivedRound] = ()) -> list[ArchivedRound]:
@@ -106,11 +120,12 @@ def evidence_of(
     window = rounds_in_window(found, others)
     slim = [replace(one, buckets=()) for one in window]
     ran = [{bucket.bucket: bucket for bucket in one.buckets} for one in window]
+    profile, together = found.chosen_profile, found.decided_together
     for number in _largest_first(ran):
-        given = zip(slim, ran, strict=True)
-        rounds = tuple(BucketOfRound(address.url, one, its[number]) for one, its in given if number in its)
-        for part in range(found.chosen_profile.scheme.parts):
-            yield ArchiveEvidence(rounds, found.decided_together, part)
+        given = [(one, its[number]) for one, its in zip(slim, ran, strict=True) if number in its]
+        rounds = tuple(BucketOfRound(address.url, one, bucket, profile, together) for one, bucket in given)
+        for part in range(profile.scheme.parts):
+            yield ArchiveEvidence(rounds, part)
 
 
 def _largest_first(ran: Sequence[dict[int, ArchivedBucket]]) -> list[int]:

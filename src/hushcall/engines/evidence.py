@@ -6,8 +6,9 @@ worked on twice, or by two workers at once, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol, TypeVar
 
 from hushcall.learn.decision import HeavyHitter
@@ -17,6 +18,13 @@ from hushcall.profiles import Profile
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Piece(Protocol):
+    """Some of a bucket's reports, to be tallied by any worker."""
+
+    def tally(self) -> Any:
+        """These reports, summed up."""
 
 
 class Evidence(Protocol):
@@ -34,8 +42,14 @@ class Evidence(Protocol):
     def learner(self) -> Learner[Any]:
         """The server's half of what the phones of the newest round were given."""
 
-    def past(self) -> list[Past]:
-        """The bucket's reports in each round of the window, summed up; the newest, which is decided, first."""
+    def past(self, tallies: Sequence[Any] | None = None) -> list[Past]:
+        """The bucket's reports in each round of the window, the newest, which is decided, first.
+
+        ``tallies`` are the rounds' sums, where others made them of the :meth:`pieces`.
+        """
+
+    def pieces(self) -> Sequence[Sequence[Piece]]:
+        """By round, newest first, what can be tallied apart and then added up; nothing where that does not pay."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +61,9 @@ class Findings:
     hitters: tuple[HeavyHitter, ...]
 
 
-def find(evidence: Evidence) -> Findings:
-    """Decode one part on this processor. Pure but for reading the evidence."""
-    past, profile = evidence.past(), evidence.profile
+def find(evidence: Evidence, tallies: Sequence[Any] | None = None) -> Findings:
+    """Decode one part on this processor. Pure but for reading the evidence, unless its sums are given."""
+    past, profile = evidence.past(tallies), evidence.profile
     hitters = find_in_rounds(profile, past, evidence.key[2], profile.scheme.parts)
     return Findings(evidence.key, past[0].tally.count, tuple(hitters))
 
@@ -64,8 +78,14 @@ class Engine(Protocol):
         """Let go of processes and connections."""
 
 
-def merged(parts: Iterable[Any], nothing: Any) -> Any:
-    """The sum of many tallies, each added to one of its own size: n·log n bytes moved, not n²."""
+def merged(parts: Iterable[Any], nothing: Any, *, grows: bool = True) -> Any:
+    """The sum of many tallies. Those that grow are added to one of their own size: n·log n bytes moved, not n².
+
+    Where a sum is as large as a part, each is added as it comes, so that two exist at a time.
+    """
+    if not grows:
+        rest = iter(parts)
+        return reduce(lambda total, part: total.merge(part), rest, next(rest, nothing))
     waiting: list[tuple[int, Any]] = []
     for part in parts:
         size, tally = 1, part

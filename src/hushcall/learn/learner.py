@@ -70,6 +70,9 @@ class Learner(Protocol[T]):
     def compact(self, tally: T, users: int) -> T:
         """The form in which the tallies of so many phones are best added up; often the tally itself."""
 
+    def grows(self, users: int) -> bool:
+        """Whether that form grows with the reports. Where it does not, any part of them is as large as all of them."""
+
     def from_bytes(self, data: bytes) -> T:
         """A tally back from its bytes, in whichever form it was."""
 
@@ -116,6 +119,10 @@ class InOnePart(Generic[T]):
     def compact(self, tally: T, users: int) -> T:
         """The tally itself: it is as small as it gets."""
         return tally
+
+    def grows(self, users: int) -> bool:
+        """It may."""
+        return True
 
     def find(self, tally: T, tau: float, progress: Progress = quiet) -> list[HeavyHitter]:
         """What the mechanism would list."""

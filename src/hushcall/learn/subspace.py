@@ -170,7 +170,11 @@ class SubspaceLearner(EveryNumberTested, InOnePart[AnyTally]):
 
     def compact(self, tally: AnyTally, users: int) -> AnyTally:
         """The dense form for large buckets: its size does not grow with them."""
-        return self.dense(tally) if users > DENSE_FROM and isinstance(tally, SparseTally) else tally
+        return tally if self.grows(users) or isinstance(tally, DenseTally) else self.dense(tally)
+
+    def grows(self, users: int) -> bool:
+        """The reports themselves do, and one integer per number does not."""
+        return users <= DENSE_FROM
 
     def from_bytes(self, data: bytes) -> AnyTally:
         """Read a tally back, sparse or dense."""

@@ -54,6 +54,10 @@ class WholeNumberLearner(EveryNumberTested):
         """The reports themselves: every area code needs them all."""
         return tally
 
+    def grows(self, users: int) -> bool:
+        """With every report."""
+        return True
+
     def from_bytes(self, data: bytes) -> SparseTally:
         """Read a tally back; one of other parameters is an :class:`InvalidTally`."""
         return sparse(self.made_by, files.unpack(self.made_by, data), self.mechanism)

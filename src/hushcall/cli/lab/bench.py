@@ -178,10 +178,11 @@ def intake(
     """
     try:
         from hushcall.lab.bench import intake as lab
+        from hushcall.lab.bench.rig import temporary_postgres
     except ImportError:
         raise MissingExtra("hushcall bench", "lab") from None
     rows = []
-    with lab.temporary_postgres() if database is None else nullcontext(database) as url:
+    with temporary_postgres() if database is None else nullcontext(database) as url:
         for one in [None, url] if url else [None]:
             with show.progress("starting") as bar:
                 rows.append(

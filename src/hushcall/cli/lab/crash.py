@@ -16,7 +16,7 @@ from hushcall.errors import InvalidParameter, MissingExtra
 if TYPE_CHECKING:
     from hushcall.lab.prove.crash import Survived
 
-TEMPORARY = "temporary"
+OWN = "postgresql"
 BUG_CYCLES = 5
 """One round with a kill in each phase: enough for every bug."""
 
@@ -24,7 +24,7 @@ BUG_CYCLES = 5
 def crash(
     cycles: Annotated[int, typer.Option(min=1, help="How often the server dies, at least: rounds are whole.")] = 21,
     database: Annotated[
-        str, typer.Option(help="An empty postgresql://user@host/name, or 'temporary'. Default: SQLite.")
+        str, typer.Option(help="URL of an empty PostgreSQL database, or: postgresql, one of its own. Default: SQLite.")
     ] = "",
     seed: Annotated[int, typer.Option(min=0, help="Where it dies; the machine has its say in when.")] = 1,
     plant: Annotated[str, typer.Option(help="Plant one bug in the server, by its name, and run with it.")] = "",
@@ -44,7 +44,7 @@ def crash(
 
       hushcall prove crash --cycles 1000 --no-bugs --json
 
-      hushcall prove crash --cycles 300 --no-bugs --database temporary
+      hushcall prove crash --cycles 300 --no-bugs --database postgresql
 
       hushcall prove crash --cycles 5 --plant retry-counted
     """
@@ -78,10 +78,10 @@ def crash(
 @contextmanager
 def _address(database: str) -> Iterator[str]:
     """Where the database is; one that is started for this run where that is asked for."""
-    if database != TEMPORARY:
+    if database != OWN:
         yield database
         return
-    from hushcall.lab.bench.intake import temporary_postgres
+    from hushcall.lab.bench.rig import temporary_postgres
 
     with temporary_postgres() as url:
         if url is None:

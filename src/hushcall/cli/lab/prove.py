@@ -12,6 +12,7 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.lab.crash import crash
 from hushcall.cli.lab.faults import faults
+from hushcall.cli.lab.load import load
 from hushcall.cli.lab.poisoning import poisoning
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
@@ -23,6 +24,7 @@ prove = typer.Typer(help="Put promises to the test with the real code. Without a
 Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
 Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
 prove.command("poisoning")(poisoning)
+prove.command("load")(load)
 prove.command("crash")(crash)
 prove.command("faults")(faults)
 

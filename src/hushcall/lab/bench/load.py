@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
@@ -21,10 +21,15 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 @dataclass
 class Outcome:
-    """What a run saw: seconds per request in order of completion, and answers by status."""
+    """What a run saw: seconds per request in order of completion, and answers by status.
+
+    ``acknowledged``: which requests got a 2xx, by their place. ``told``: refusals that say when to come back.
+    """
 
     latencies: list[float] = field(default_factory=list)
     statuses: dict[str, int] = field(default_factory=dict)
+    acknowledged: list[int] = field(default_factory=list)
+    told: int = 0
     seconds: float = 0.0
 
 
@@ -35,6 +40,7 @@ class _Connection(asyncio.Protocol):
         self.buffer = b""
         self.done: asyncio.Future[bytes] | None = None
         self.transport: Any = None
+        self.told = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready."""
@@ -50,6 +56,7 @@ class _Connection(asyncio.Protocol):
         if len(rest) >= (int(match[1]) if match else 0):
             self.buffer = b""
             if self.done and not self.done.done():
+                self.told = b"retry-after:" in head.lower()
                 self.done.set_result(head[9:12])
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -58,7 +65,9 @@ class _Connection(asyncio.Protocol):
             self.done.set_result(b"000")
 
     async def ask(self, request: bytes) -> str:
-        """Send one request; its status."""
+        """Send one request; its status, 000 where the server hung up."""
+        if self.transport.is_closing():
+            return "000"
         self.done = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return (await self.done).decode()
@@ -73,18 +82,24 @@ async def drive(host: str, port: int, requests: list[bytes], connections: int, r
     started = time.perf_counter()
     running: set[asyncio.Task[None]] = set()
 
-    async def one(request: bytes, due: float, connection: _Connection) -> None:
-        status = await connection.ask(request)
+    async def one(place: int, due: float, connection: _Connection) -> None:
+        status = await connection.ask(requests[place])
         outcome.latencies.append(time.perf_counter() - due)
         outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
+        if status.startswith("2"):
+            outcome.acknowledged.append(place)
+        elif status != "000":
+            outcome.told += connection.told
+        if connection.transport.is_closing():
+            connection = (await loop.create_connection(_Connection, host, port))[1]
         pool.put_nowait(connection)
 
-    for place, request in enumerate(requests):
+    for place in range(len(requests)):
         due = started + place / rate if rate else 0.0
         if rate and (wait := due - time.perf_counter()) > 0.001:
             await asyncio.sleep(wait)
         connection = await pool.get()
-        task = loop.create_task(one(request, due or time.perf_counter(), connection))
+        task = loop.create_task(one(place, due or time.perf_counter(), connection))
         running.add(task)
         task.add_done_callback(running.discard)
     await asyncio.gather(*running)
@@ -104,7 +119,7 @@ def main() -> None:
     requests = [bytes.fromhex(text) for text in plan["requests"]]
     gc.disable()  # a pause of the generator's own would look like one of the server's
     outcome = run(drive(plan["host"], plan["port"], requests, plan["connections"], plan["rate"]))
-    json.dump({"latencies": outcome.latencies, "statuses": outcome.statuses, "seconds": outcome.seconds}, sys.stdout)
+    json.dump(asdict(outcome), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,15 @@ from hushcall.server.db import schema
 
 TABLES = (schema.announcements, schema.reports)
 UNIQUE = {
-    "announcements": {"announcements_one": "round, device", "announcements_by_ticket": "round, ticket"},
-    "reports": {"reports_one": "round, ticket"},
+    "announcements": {"announcements_one": "device, round", "announcements_by_ticket": "ticket, round"},
+    "reports": {"reports_one": "ticket, round"},
 }
-"""Indices, not constraints: PostgreSQL's own programs restore over a database that has other partitions."""
-PLAIN = {"reports": {"reports_by_bucket": "round, bucket, ticket"}}
+"""Indices, not constraints: PostgreSQL's own programs restore over a database that has other partitions.
+
+The round comes last: within a partition it says nothing, and must be there only because it is what is partitioned by.
+With it first, PostgreSQL may take an index for one that it only has to read from end to end.
+"""
+PLAIN = {"reports": {"reports_by_bucket": "bucket, ticket"}}
 LOCK_MILLISECONDS = 500
 """How long a drop waits for those who use the table, and everybody else behind it. Then rows are deleted instead."""
 

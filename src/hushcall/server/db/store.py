@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, Engine
 
 from hushcall.errors import InvalidParameter
-from hushcall.server.db import schema
+from hushcall.server.db import batches, schema
 from hushcall.server.db.rows import RoundRow, round_rows
 from hushcall.server.db.trouble import RESTORE, damaged, file_of, in_words, place_of
 from hushcall.wording import counted
@@ -114,6 +114,9 @@ class Store:
         if rows:
             dialect: Any = postgresql if self.postgres else sqlite
             ordered = sorted(rows, key=lambda row: tuple(row[name] for name in key))
+            if self.postgres and batches.fits(table, ordered):
+                batches.insert(connection, table, ordered)
+                return
             connection.execute(dialect.insert(table).on_conflict_do_nothing(), ordered)
 
     def add_counts(self, connection: Connection, worker: str, counts: Mapping[tuple[int, str], int]) -> None:

@@ -195,13 +195,15 @@ class _Batch:
         if not tickets:
             return
         table, rows = schema.announcements.c, schema.reports.c
-        named = {one.round for one in asked}  # rounds: which partitions to look at
-        query = sa.select(table.round, table.device, table.bucket, table.ticket).where(table.round.in_(named))
-        for row in self.connection.execute(query.where(table.ticket.in_(tickets))):
+        known, stored = [table.ticket.in_(tickets)], [rows.ticket.in_(tickets)]
+        if self.store.postgres:  # rounds say which partitions to look at; SQLite would look through all of a round
+            named = {one.round for one in asked}
+            known, stored = [*known, table.round.in_(named)], [*stored, rows.round.in_(named)]
+        query = sa.select(table.round, table.device, table.bucket, table.ticket).where(*known)
+        for row in self.connection.execute(query):
             self.tickets[bytes(row.ticket)] = row.round, row.device, row.bucket
-        found = sa.select(rows.ticket, rows.body).where(rows.round.in_(named), rows.ticket.in_(tickets))
-        for stored in self.connection.execute(found):
-            self.bodies[bytes(stored.ticket)] = bytes(stored.body)
+        for ticket, body in self.connection.execute(sa.select(rows.ticket, rows.body).where(*stored)):
+            self.bodies[bytes(ticket)] = bytes(body)
 
     def _id(self, token: bytes) -> int | None:
         """Whose voice this would be, unchecked; None where nobody has this token."""

@@ -1,0 +1,62 @@
+"""``hushcall prove load``: a real server under more than it can take."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from hushcall.cli import show
+from hushcall.cli.show import Json
+from hushcall.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from hushcall.lab.prove.load import Borne
+
+
+def load(
+    seconds: Annotated[float, typer.Option(min=1, help="Of steady load; half of that of overload follows.")] = 20.0,
+    database: Annotated[
+        str | None, typer.Option(help="URL of an empty PostgreSQL database, or: postgresql, one of its own.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=2000, help="Uploads, at most.")] = 1_000_000,
+    json: Json = False,
+) -> None:
+    """Load a real server over loopback: what it takes, 70 % of that, twice that; and whether it kept its promises.
+
+    Latency counts from when an upload was due. Run it on an idle machine: time that others take counts as the server's.
+    Exits with 1 if a promise was not kept.
+
+    [bold]Examples[/bold]
+
+      hushcall prove load
+
+      hushcall prove load --seconds 600 --database postgresql --json
+    """
+    try:
+        from hushcall.lab.bench.rig import temporary_postgres
+        from hushcall.lab.prove.load import bear
+    except ImportError:
+        raise MissingExtra("hushcall prove load", "lab") from None
+    own = temporary_postgres() if database == "postgresql" else nullcontext(database)
+    with own as url, show.progress("starting") as bar:
+        borne = bear(seconds, url, lambda what, done, total: show.step(bar, what, done, total), most)
+    if json:
+        show.print_json({"ok": borne.ok, **asdict(borne)})
+    else:
+        _print(borne)
+    if not borne.ok:
+        raise typer.Exit(1)
+
+
+def _print(borne: Borne) -> None:
+    title = f"{borne.database}: takes {borne.capacity:,.0f} uploads a second on one core"
+    table = Table(title=title)
+    for column in ("promise", "measured", "limit", ""):
+        table.add_column(column, justify="left" if column in ("promise", "") else "right")
+    for one in borne.promises:
+        table.add_row(one.what, f"{one.measured:,.3g}", one.limit, "✓" if one.ok else "[red]✗[/]")
+    show.console.print(table)

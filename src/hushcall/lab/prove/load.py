@@ -1,0 +1,174 @@
+"""A server under load: as much as it takes, then 70 % of that, then twice that; what it promised, and what it did.
+
+Uploads arrive at times that were fixed before (an open loop), and an answer's latency counts from then: a server that
+falls behind cannot hide it. Every upload is sent once, so that what was acknowledged can be held
+against what is stored.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from hushcall.lab.bench.rig import SERVER, Progress, Runs, cores, drive, on, prepared, process
+from hushcall.server.db import schema
+from hushcall.server.service import Service, open_service
+from hushcall.server.settings import load_settings
+
+CONNECTIONS, CROWD = 64, 400
+"""Phones that speak at once: while capacity is measured, and when twice as many come as it can take."""
+FIRST, USUAL = 2000, 3500
+"""Uploads that show what a server takes; and what is usual in a second, for which phones are made before."""
+STEADY_P99_MS = 100.0
+BACK_SECONDS = 10.0
+GOODPUT = 0.8
+GROWTH = 1.2
+QUICK_MS = 100.0
+CALM = 20
+"""Answers in a row below :data:`QUICK_MS` that count as back to normal."""
+_TICKET = re.compile(rb"/reports/([0-9a-f]{32}) ")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One thing that was promised: ``measured`` beside its limit, and whether it was kept."""
+
+    what: str
+    measured: float
+    limit: str
+    ok: bool
+
+
+@dataclass(frozen=True)
+class Borne:
+    """What a server bore, in uploads a second, and its promises."""
+
+    database: str
+    capacity: float
+    steady_p50_ms: float
+    steady_p99_ms: float
+    offered: float
+    goodput: float
+    statuses: dict[str, int]
+    memory_mb: tuple[float, float]
+    promises: tuple[Promise, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of them were kept."""
+        return all(one.ok for one in self.promises)
+
+
+def bear(seconds: float, url: str | None, progress: Progress, most: int = 1_000_000) -> Borne:
+    """Drive one server: ``seconds`` of steady load, half of that of overload. At most so many uploads in all."""
+    server_core, load_core = cores()
+    with tempfile.TemporaryDirectory(prefix="hushcall-load-") as folder, on(server_core):
+        settings = load_settings(
+            data=Path(folder),
+            database=url or "",
+            round={"scheduler": False, "decoders": 0},
+            intake={"per_device": 1000},
+        )
+        service = open_service(settings)
+        known: list[int] = []
+        with process(SERVER, settings.model_dump_json(), know=known.append) as port:
+            drill = _Drill(service, port, load_core, known[0], progress)
+            borne = drill.run(seconds, most, "postgresql" if url else "sqlite")
+        service.close()
+    return borne
+
+
+@dataclass
+class _Drill:
+    """One server, and what is done to it."""
+
+    service: Service
+    port: int
+    core: int | None
+    pid: int
+    progress: Progress
+
+    def run(self, seconds: float, most: int, database: str) -> Borne:
+        every = prepared(self.service, min(FIRST + round(1.7 * USUAL * seconds), most), self.progress)
+        self.progress("what it takes", 0, 4)
+        full, acknowledged = self._drive(every[:FIRST], CONNECTIONS, 0.0)
+        requests, capacity = every[FIRST:], full.per_second
+        steady_rate, share = 0.7 * capacity, 0.7 / 1.7
+        count = min(round(steady_rate * seconds), round(share * len(requests)))
+        requests = requests[: count + round(capacity * seconds)]
+        tenth = max(count // 10, 1)
+        self.progress("70 % of what it takes", 1, 4)
+        early, kept = self._drive(requests[:tenth], CONNECTIONS, steady_rate)
+        before = resident_mb(self.pid)
+        steady, more = self._drive(requests[tenth:count], CONNECTIONS, steady_rate)
+        after = resident_mb(self.pid)
+        acknowledged |= kept | more
+        errors = sum(n for runs in (early, steady) for status, n in runs.statuses.items() if status != "201")
+        self.progress("twice what it takes", 2, 4)
+        over, kept = self._drive(requests[count:], CROWD, 2 * capacity)
+        acknowledged |= kept
+        self.progress("back to normal?", 3, 4)
+        back = self._back(requests[0])
+        refused = sum(n for status, n in over.statuses.items() if status in ("429", "503"))
+        other = sum(n for status, n in over.statuses.items() if status not in ("201", "429", "503"))
+        goodput = over.statuses["201"] / over.seconds / capacity
+        lost = len(acknowledged - set(self._stored()))
+        growth = after / before
+        p99 = steady.quantile(0.99)
+        promises = (
+            Promise("errors at 70 %", errors, "0", errors == 0),
+            Promise("p99 at 70 %, in ms", p99, f"≤ {STEADY_P99_MS:g} (idle machine)", p99 <= STEADY_P99_MS),
+            Promise("neither taken nor told to come back", other, "0", other == 0),
+            Promise("told to come back without a time", refused - over.told, "0", refused == over.told),
+            Promise("goodput at twice capacity", goodput, f"≥ {GOODPUT:g}", goodput >= GOODPUT),
+            Promise("seconds until back to normal", back, f"≤ {BACK_SECONDS:g}", back <= BACK_SECONDS),
+            Promise("acknowledged and lost", lost, "0", lost == 0),
+            Promise("memory at the end, × after a tenth", growth, f"≤ {GROWTH:g}", growth <= GROWTH),
+        )
+        return Borne(
+            database, capacity, steady.quantile(0.5), p99, 2 * capacity, goodput,
+            dict(early.statuses + steady.statuses + over.statuses), (before, after), promises,
+        )  # fmt: skip
+
+    def _drive(self, requests: Sequence[bytes], connections: int, rate: float) -> tuple[Runs, set[str]]:
+        runs = Runs()
+        seen = drive(self.port, list(requests), connections, rate, self.core)
+        runs.add(seen)
+        return runs, {_ticket(requests[place]) for place in seen["acknowledged"]}
+
+    def _back(self, request: bytes) -> float:
+        """Seconds until so many answers in a row are quick; a retry of one upload, which is answered and not stored."""
+        begin, calm = time.monotonic(), 0
+        while calm < CALM and time.monotonic() - begin < 6 * BACK_SECONDS:
+            seen = drive(self.port, [request] * CALM, 1, 0.0, self.core)
+            quick = [1000 * one < QUICK_MS for one in seen["latencies"]]
+            fine = sum(n for status, n in seen["statuses"].items() if status.startswith("2")) == CALM
+            calm = CALM if fine and all(quick) else 0
+            if not calm:
+                time.sleep(0.5)
+        return time.monotonic() - begin
+
+    def _stored(self) -> Iterator[str]:
+        """Tickets of all reports that the database holds."""
+        for (ticket,) in self.service.store.rows(sa.select(schema.reports.c.ticket)):
+            yield bytes(ticket).hex()
+
+
+def _ticket(request: bytes) -> str:
+    found = _TICKET.search(request)
+    assert found is not None  # noqa: S101 - we wrote it
+    return found[1].decode()
+
+
+def resident_mb(pid: int) -> float:
+    """What a process has in memory, by the system's own count (Linux)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")

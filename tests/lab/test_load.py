@@ -1,0 +1,66 @@
+"""``hushcall prove load``: what is said of a server under load was counted; how quick this machine is decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.server.conftest import postgres  # noqa: F401
+
+from hushcall.lab.bench.load import drive
+from hushcall.lab.prove import load
+from hushcall.lab.prove.load import bear
+
+COUNTED = {
+    *("errors at 70 %", "neither taken nor told to come back", "told to come back without a time"),
+    "acknowledged and lost",
+}
+"""Promises that no other work on the machine can break."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str, postgres: Any) -> None:
+    borne = bear(0.5, postgres.fresh() if database == "postgresql" else None, lambda *_: None, most=4000)
+    kept = {one.what: one.ok for one in borne.promises}
+    assert kept.keys() > COUNTED
+    assert all(kept[what] for what in COUNTED), borne
+    assert borne.statuses["201"] > 0
+    assert borne.database == database
+
+
+@pytest.mark.slow
+def test_a_report_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = load._Drill._stored
+    monkeypatch.setattr(load._Drill, "_stored", lambda drill: list(stored(drill))[1:])
+    borne = bear(0.3, None, lambda *_: None, most=3000)
+    (lost,) = [one for one in borne.promises if one.what == "acknowledged and lost"]
+    assert (lost.measured, lost.ok, borne.ok) == (1, False, False)
+
+
+def test_the_generator_tells_who_was_acknowledged_and_who_was_told_when_to_come_back() -> None:
+    """Answers in turn: taken, refused with a time, refused without one, hung up on."""
+    answers = [
+        b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 503 Busy\r\nRetry-After: 3\r\ncontent-length: 2\r\n\r\nno",
+        b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n",
+        b"",
+    ]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while place := (await reader.read(1)):
+            said = answers[place[0] % 4]
+            writer.write(said)
+            if not said:
+                break
+        writer.close()
+
+    async def run() -> Any:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            return await drive("127.0.0.1", server.sockets[0].getsockname()[1], [bytes([n]) for n in range(8)], 1, 0.0)
+
+    seen = asyncio.run(run())
+    assert seen.statuses == {"201": 2, "503": 4, "000": 2}
+    assert (seen.acknowledged, seen.told) == ([0, 4], 2)
