@@ -100,10 +100,6 @@ def lease_without_fencing() -> None:
     _replace(Store, "insert_new", over)
 
 
-TOUCHED = ((Leases, "check"), (Store, "lock_round"), (Store, "insert_new"))
-"""What that bug replaces."""
-
-
 def _replace(owner: Any, name: str, value: Any) -> None:
     """For good: the process ends with it."""
     setattr(owner, name, value)

@@ -6,14 +6,14 @@ A bug is what somebody could have written. What is planted is taken out again wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.lab.prove import planted, planted_server
+from hushcall.lab.prove import planted
 from hushcall.protocol.states import ANNOUNCING
 from hushcall.server.db import schema
 from hushcall.server.db.store import PublishedFiles, Store
@@ -76,17 +76,6 @@ def _reports_first() -> Iterator[None]:
 
 
 @contextmanager
-def _without_fencing() -> Iterator[None]:
-    """As in ``prove crash``."""
-    with ExitStack() as undo:
-        for owner, name in planted_server.TOUCHED:
-            if hasattr(owner, name):
-                undo.enter_context(patch.object(owner, name, getattr(owner, name)))
-        planted_server.lease_without_fencing()
-        yield
-
-
-@contextmanager
 def _remembered_files() -> Iterator[None]:
     """A worker publishes upon what it published last, and does not look at what others have."""
     seen: dict[int, dict[str, bytes]] = {}
@@ -120,7 +109,6 @@ BUGS: dict[str, Bug] = {
     "acknowledged although the commit failed": lambda: patch.object(Intake, "accept", _whatever_the_disk_says),
     "a retry is counted": lambda: patch.object(intake._Batch, "report", _again),
     "reports go before their tally is kept": _reports_first,
-    "a lease without fencing": _without_fencing,
     "appeals are read once": lambda: patch.object(publisher, "corrected", lambda *_: frozenset()),
     "what is published is remembered": _remembered_files,
     "a released round begins anew": lambda: patch.object(Rounds, "release", _from_the_start),
