@@ -78,8 +78,8 @@ pictures: $(VENV)/.dev  ## the pictures of README and docs, and the figures of t
 	$(BIN)/python -m hushcall.lab.live.pictures docs/pictures
 	$(BIN)/python -m tests.lab.small_demo --readme
 
-prove: $(VENV)/.lab  ## every promise put to the test, the short way: docs/reliability.md (five minutes)
-	@echo "Proving every promise the short way; on two idle cores that takes five minutes ..."
+prove: $(VENV)/.lab  ## every promise put to the test, the short way: docs/reliability.md (minutes)
+	@echo "Proving every promise the short way; that takes minutes ..."
 	@$(BIN)/hushcall prove all --quick
 
 # A temporary PostgreSQL comes with the packages of developers.

@@ -35,7 +35,7 @@ def crash(
 
     The server is a process of 'hushcall serve'. It dies by SIGKILL right before or after commits and at random moments,
     also while it starts; in some rounds it stands still until another server has taken over. Phones ask again until
-    they are answered. Two to five seconds a cycle. Exits with 1 if a report was lost, counted twice or made up, or a
+    they are answered. Seconds a cycle. Exits with 1 if a report was lost, counted twice or made up, or a
     planted bug (acknowledged-before-commit, retry-counted, lease-without-fencing) was not noticed.
 
     [bold]Examples[/bold]
