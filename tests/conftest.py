@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.postgres import postgres
 
 settings.register_profile("steady", derandomize=True, deadline=None)  # no example fails for the time it takes
 settings.register_profile("chance", derandomize=False, deadline=None, print_blob=True)
 settings.register_profile("few", settings.get_profile("steady"), max_examples=30)
 settings.load_profile("steady")
+
+__all__ = ["postgres"]
 
 LEFT_OUT = pytest.StashKey[int]()
 

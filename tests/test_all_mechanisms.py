@@ -24,8 +24,11 @@ def held(case: Case, heavy: int, users: int, seed: int) -> tuple[int, list[int]]
     return number, items
 
 
+LONG = {"rappor", "sh-tuned", "sh-extended, list"}
+
+
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case.name == "rappor"), id=case.name) for case in CASES]
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case.name in LONG), id=case.name) for case in CASES]
 )
 def test_a_report_costs_what_it_says_whatever_seed_a_server_picks(case: Case) -> None:
     """``examine`` tries zeros, ones and random public seeds: the phone need not trust the server with them.

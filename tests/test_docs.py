@@ -75,6 +75,7 @@ def test_the_figures_of_the_readme_are_those_of_the_code() -> None:
     assert f"{words[len(MUTANTS)]} deliberately broken randomisers" in README
 
 
+@pytest.mark.slow
 def test_the_simulated_day_of_the_docs_is_what_the_command_prints() -> None:
     done = subprocess.run(
         [*HUSHCALL, "simulate"], capture_output=True, text=True, check=True, env={"COLUMNS": "80", "PATH": ""}

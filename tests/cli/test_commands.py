@@ -100,6 +100,7 @@ def test_simulate_runs_every_mechanism_with_buckets(mechanism: str) -> None:
     assert outcome["found"] >= 1
 
 
+@pytest.mark.slow
 def test_simulate_with_list_decoding_finds_at_least_as_many() -> None:
     arguments = ("simulate", "--mechanism", "sh-extended", "--epsilon", "11.8", "--users", "4000")
     hard, listed = run_json(*arguments), run_json(*arguments, "--list-size", "50")

@@ -135,6 +135,7 @@ class Held:
     key: tuple[int, int, int]
     held: list[Past]
     profile: Profile = WHOLE
+    parts: int = 3
 
     @property
     def learner(self) -> Any:
@@ -152,7 +153,7 @@ def whole_numbers() -> list[Held]:
     items = [2 << 24 | 5_550_143] * 150 + [place << 24 | 4_000_000 for place in range(3)] * 3
     items += [random.Random(1).randrange(3) << 24 | suffix for suffix in random.Random(2).sample(SUFFIXES, 300)]
     tally = learner.tally(reports_of(learner, items, b"whole"))
-    return [Held((1, 0, part), [Past(0, learner, tally)]) for part in range(16)]
+    return [Held((1, 0, part), [Past(0, learner, tally)]) for part in range(3)]
 
 
 def hitters(findings: Iterator[Findings]) -> list[Any]:
@@ -164,6 +165,21 @@ def test_whole_numbers_fill_an_array_by_themselves() -> None:
     wanted = hitters(map(find, evidence))
     assert [hitter.item for hitter in wanted] == [2 << 24 | 5_550_143]
     assert hitters(GpuEngine(CardOfNumpy, 4).find(evidence)) == wanted
+
+
+@pytest.mark.parametrize("parts", [1, 2, 16])
+def test_in_however_many_parts_whole_numbers_are_decoded_the_same_is_found(parts: int) -> None:
+    (whole, *_) = whole_numbers()
+    found = [find(replace(whole, key=(1, 0, part), parts=parts)) for part in range(parts)]
+    assert [hitter.item for hitter in hitters(iter(found))] == [2 << 24 | 5_550_143]
+
+
+def test_a_bucket_has_as_many_parts_as_are_worked_on_at_a_time(tmp_path: Path) -> None:
+    archive_synthesis.invent(str(tmp_path), 3000, PROFILES["sensitive-whole"], 0, workers=0)
+    address = Address(str(tmp_path))
+    for width, parts in ((1, 1), (2, 2), (99, PROFILES["sensitive-whole"].scheme.parts)):
+        assert [one.key[2] for one in evidence_of(address, address.round(1), (), width)] == list(range(parts))
+    assert (LocalEngine(0).width, LocalEngine(3).width, GpuEngine(CardOfNumpy).width) == (1, 3, 1)
 
 
 def test_a_card_that_errs_lists_nothing_of_its_own(world: tuple[Address, list[str], bytes]) -> None:

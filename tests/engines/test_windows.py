@@ -130,6 +130,7 @@ class InMemory:
     key: tuple[int, int, int]
     held: list[Past]
     profile = replace(PROFILES["sensitive"], tau=5)
+    parts = 1
 
     @property
     def learner(self) -> Any:

@@ -62,7 +62,7 @@ def test_channel_sums_have_the_same_law(kind: str) -> None:
         ("sh-extended", 11.8, 143, 165),
         ("sh-basic", 15.0, 143, 190),
         ("sh-tuned", 11.8, 143, 160),
-        ("subspace", 4.0, 10, 48),
+        pytest.param("subspace", 4.0, 10, 48, marks=pytest.mark.slow),
     ],
 )
 @ROUNDS

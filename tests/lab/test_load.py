@@ -1,4 +1,4 @@
-"""``hushcall prove load``: what is said of a server under load was counted; how quick this machine is decides nothing."""
+"""``hushcall prove load``: what is said of a server under load was counted; how quick a machine is decides nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.server.conftest import postgres  # noqa: F401
 
 from hushcall.lab.bench.load import drive
 from hushcall.lab.prove import load

@@ -124,7 +124,9 @@ class TestReports:
             server.tally([(SEED[1:], server.mechanism.privatise(5, SEED, seeded(b"x")))])
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 2.0, pytest.param(4.0, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", NAMES)
 class TestPrivacy:
     def test_costs_what_it_claims(self, name: str, epsilon: float) -> None:

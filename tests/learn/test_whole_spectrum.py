@@ -50,6 +50,7 @@ def test_both_ways_count_the_same() -> None:
         assert np.array_equal(shared[area], counts)
 
 
+@pytest.mark.slow
 def test_parts_are_disjoint_and_give_everything() -> None:
     for areas in (1, 16, 17, 40, 469):
         for parts in (1, 2, 7, 16, 40):

@@ -50,6 +50,7 @@ def test_every_claim_holds_and_is_tight(budget: float) -> None:
         assert row.exact == pytest.approx(row.claimed, rel=1e-6), row
 
 
+@pytest.mark.slow
 def test_a_basic_round_costs_half_of_what_the_paper_charges() -> None:
     rows = {row.randomiser: row for row in subjects.findings((2.2,))}
     basic_round, extended_round = rows["basic, one round"], rows["extended, one round"]

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
-from tests.server.conftest import MakeService, Postgres, _name
+from tests.postgres import Postgres, name_of
+from tests.server.conftest import MakeService
 
 from hushcall.cli import main
 from hushcall.errors import InvalidParameter
@@ -106,7 +107,7 @@ def test_an_emptied_postgresql_that_a_folder_has_served_with_is_damage(
     in_force.record(settings)
     open_service(settings).close()
     postgres.drop(url)
-    postgres.server.psql(f"CREATE DATABASE {_name(url)}")
+    postgres.server.psql(f"CREATE DATABASE {name_of(url)}")
     for _ in range(2):  # nothing was written at the first
         with pytest.raises(InvalidParameter, match=r"^database must hold .*: it has no tables\. .*restore FILE"):
             open_service(settings)

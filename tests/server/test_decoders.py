@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from tests.server.conftest import MakeService, Postgres
+from tests.postgres import Postgres
+from tests.server.conftest import MakeService
 from tests.server.serving import PERIOD, Clock, Village, everything, newest, settings_for, shared_coins, state
 
 from hushcall.errors import InvalidParameter

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import Postgres
+from tests.postgres import Postgres
 
 ROOT = Path(__file__).parents[2]
 Play = Callable[..., dict[str, Any]]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import Postgres
+from tests.postgres import Postgres
 from tests.server.killed_days import SPAMMERS
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
-from tests.server.conftest import MakeService, Postgres
+from tests.postgres import Postgres
+from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, downgraded, everything, newest, state
 
 from hushcall.server.db import partitions, schema

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
-from tests.server.conftest import Postgres
+from tests.postgres import Postgres
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall import __version__

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from tests.server.conftest import Postgres
+from tests.postgres import Postgres
 from tests.server.serving import START, Clock, bearer, everything, newest, serving, settings_for, state
 
 from hushcall.mechanisms import parameters

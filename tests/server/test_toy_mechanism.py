@@ -58,6 +58,7 @@ def test_in_a_plan(toy: Profile) -> None:
     assert chosen_profile(None, "toy", EPSILON, None).tau == 143  # what everybody but ours is held to
 
 
+@pytest.mark.slow
 def test_in_the_audit() -> None:
     rows = {row.randomiser: row for row in subjects.findings((2.0,))}
     assert len(rows) == subjects.rows_per_budget()

@@ -63,6 +63,7 @@ class ArchiveEvidence:
 
     rounds: tuple[BucketOfRound, ...]
     part: int
+    parts: int
 
     @property
     def newest(self) -> BucketOfRound:
@@ -114,18 +115,22 @@ def rounds_in_window(found: ArchivedRound, others: Sequence[ArchivedRound] = ())
 
 
 def evidence_of(
-    address: Address, found: ArchivedRound, others: Sequence[ArchivedRound] = ()
+    address: Address, found: ArchivedRound, others: Sequence[ArchivedRound] = (), width: int = 1
 ) -> Iterator[ArchiveEvidence]:
-    """Every part of every bucket that the round ran, the largest first, so that no worker is left alone with one."""
+    """Every part of every bucket that the round ran, the largest first, so that no worker is left alone with one.
+
+    ``width`` is in how many parts a bucket is worked on at most; only whole numbers have any.
+    """
     window = rounds_in_window(found, others)
     slim = [replace(one, buckets=()) for one in window]
     ran = [{bucket.bucket: bucket for bucket in one.buckets} for one in window]
     profile, together = found.chosen_profile, found.decided_together
+    parts = min(profile.scheme.parts, width)
     for number in _largest_first(ran):
         given = [(one, its[number]) for one, its in zip(slim, ran, strict=True) if number in its]
         rounds = tuple(BucketOfRound(address.url, one, bucket, profile, together) for one, bucket in given)
-        for part in range(profile.scheme.parts):
-            yield ArchiveEvidence(rounds, part)
+        for part in range(parts):
+            yield ArchiveEvidence(rounds, part, parts)
 
 
 def _largest_first(ran: Sequence[dict[int, ArchivedBucket]]) -> list[int]:

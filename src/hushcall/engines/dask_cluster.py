@@ -45,6 +45,11 @@ class DaskEngine:
         """Where Dask's own pages are."""
         return str(self.client.dashboard_link)
 
+    @property
+    def width(self) -> int:
+        """One part a worker, of those that are there now."""
+        return max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
+
     def find(self, evidence: Iterable[Evidence]) -> Iterator[Findings]:
         """Decode every part, each as one task or as a tree of them."""
         return self._results(self._bucket, evidence)
@@ -54,9 +59,8 @@ class DaskEngine:
         return self._results(partial(self._submit, work), jobs)
 
     def _results(self, submit: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
-        waiting, width = iter(jobs), max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
-        running: Any = _distributed().as_completed()
-        for job in islice(waiting, AHEAD * width):
+        waiting, running = iter(jobs), _distributed().as_completed()
+        for job in islice(waiting, AHEAD * self.width):
             running.add(submit(job))
         for future in running:
             yield future.result()

@@ -36,7 +36,11 @@ class Evidence(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """What decides: windows, τ, and in how many parts the bucket is decoded."""
+        """What decides: windows and τ."""
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the bucket is decoded."""
 
     @property
     def learner(self) -> Learner[Any]:
@@ -64,12 +68,16 @@ class Findings:
 def find(evidence: Evidence, tallies: Sequence[Any] | None = None) -> Findings:
     """Decode one part on this processor. Pure but for reading the evidence, unless its sums are given."""
     past, profile = evidence.past(tallies), evidence.profile
-    hitters = find_in_rounds(profile, past, evidence.key[2], profile.scheme.parts)
+    hitters = find_in_rounds(profile, past, evidence.key[2], evidence.parts)
     return Findings(evidence.key, past[0].tally.count, tuple(hitters))
 
 
 class Engine(Protocol):
     """One way to work through evidence. Results come in any order, each as soon as it is there."""
+
+    @property
+    def width(self) -> int:
+        """How many parts of a bucket are worked on at a time: more would repeat what they share, and find the same."""
 
     def find(self, evidence: Iterable[Evidence]) -> Iterator[Findings]:
         """Decode every part; findings come in whatever order they are ready, each with its key."""

@@ -64,7 +64,7 @@ def prepared(one: Evidence) -> Findings | _Waiting:
     if one.learner.spectrum is None:
         return find(one)
     if one.key[2] != 0:
-        return Findings(one.key, 0, ())  # the first part's findings are the whole bucket's
+        return Findings(one.key, 0, ())  # should there be parts, the first one's findings are the whole bucket's
     profile, past = one.profile, one.past()
     mine = _Waiting(one, past, *decisions(past, profile.windows, profile.tau))
     return mine if mine.fits else Findings(one.key, mine.reports, tuple(find_in_rounds(profile, past)))
@@ -79,6 +79,9 @@ class GpuEngine:
         self._make, self._blocks, self._made = spectrum, blocks, dict[int, Any]()
         self._readers = LocalEngine(0) if readers is None else readers
         self._make(8)  # says at once if there is no card
+
+    width = 1
+    """The card needs no parts: it takes all area codes at once."""
 
     def find(self, evidence: Iterable[Evidence]) -> Iterator[Findings]:
         """Decode every part; those of one bucket together, as the card does not need them apart."""

@@ -57,7 +57,8 @@ def learn(
     others: Sequence[ArchivedRound] = (),
 ) -> Learnt:
     """Decode every bucket of the round, together with those of the others that its windows reach."""
-    evidence, rows, reports = list(evidence_of(address, found, others)), list[dict[str, Any]](), 0
+    evidence = list(evidence_of(address, found, others, engine.width))
+    rows, reports = list[dict[str, Any]](), 0
     for done, findings in enumerate(engine.find(evidence), 1):
         rows += _rows(found, findings)
         reports += findings.reports if findings.key[2] == 0 else 0

@@ -25,6 +25,11 @@ class LocalEngine:
         self.workers = (os.cpu_count() or 1) if workers is None else workers
         self._pool: ProcessPoolExecutor | None = None
 
+    @property
+    def width(self) -> int:
+        """One part a process."""
+        return max(self.workers, 1)
+
     def find(self, evidence: Iterable[Evidence]) -> Iterator[Findings]:
         """Decode every part, as many at a time as there are processes."""
         return self.each(find, evidence)

@@ -27,14 +27,16 @@ PRIVATE = (
     "/plan",
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
         (390, "light"),
         (1280, "dark"),
-        pytest.param(390, "dark", marks=pytest.mark.slow),
-        pytest.param(1280, "light", marks=pytest.mark.slow),
+        (390, "dark"),
+        (1280, "light"),
     ],
 )
 def test_nothing_sticks_out_and_nothing_complains(browser: Any, visit: Visit, width: int, scheme: str) -> None:

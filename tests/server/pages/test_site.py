@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from fastapi.testclient import TestClient
-from tests.server.conftest import Postgres
+from tests.postgres import Postgres
 from tests.server.pages.seeded import LISTED, NOW, UNLISTED, Seeded, open_seeded
 
 from hushcall.server.db import schema
