@@ -292,7 +292,7 @@ def make_engine(url: str) -> Engine:
 def _postgres_engine(url: sa.URL) -> Engine:
     """No wait without an end: not for a connection, a lock or a statement, nor for a server that went silent.
 
-    Nor does PostgreSQL wait for us: what a machine had locked that is gone in the middle of a transaction is free again.
+    Nor does PostgreSQL wait for us: what a machine that is gone had locked in a transaction is free again.
     """
     waits = {
         "statement_timeout": BUSY_SECONDS * 1000,
