@@ -11,15 +11,21 @@ import pytest
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 
 
+def done(*arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+    ended = subprocess.run([*HUSHCALL, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == code, ended.stderr + ended.stdout
+    assert "Traceback" not in ended.stderr
+    return ended
+
+
 def run(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run([*HUSHCALL, *arguments], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == code, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
+    ended = done(*arguments, code=code)
+    return ended.stdout + ended.stderr
 
 
 def run_json(*arguments: str, code: int = 0) -> Any:
-    return json.loads(run(*arguments, "--json", code=code))
+    """What it printed; that it had to compile first stands on the other stream."""
+    return json.loads(done(*arguments, "--json", code=code).stdout)
 
 
 @pytest.mark.slow
