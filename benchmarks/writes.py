@@ -28,7 +28,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Connection
 
 import hushcall.server.db as server_db
-from hushcall.lab.bench.rig import temporary_postgres
+from hushcall.lab.live.rig import temporary_postgres
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded

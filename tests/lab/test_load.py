@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hushcall.lab.bench.load import drive
+from hushcall.lab.live.load import drive
 from hushcall.lab.prove import load
 from hushcall.lab.prove.load import bear
 

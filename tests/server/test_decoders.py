@@ -283,3 +283,26 @@ def test_nobody_overtakes_between_the_check_and_the_commit(make_service: MakeSer
         assert other.execute(taken).rowcount == 1
     store.close()
     postgres.drop(url)
+
+
+def test_what_a_machine_that_is_gone_had_locked_is_free_again(make_service: MakeService, postgres: Postgres) -> None:
+    """It vanished between its check and its commit: no connection was closed, and nobody says so."""
+    url = postgres.fresh()
+    gone, alive = Leases(make_service(url).store, "gone"), Leases(make_service(url).store, "alive")
+    lease, taken = gone.take("a job"), list[Lease]()
+    assert lease
+
+    def vanish() -> None:
+        with gone.store.write("a result") as connection:
+            assert connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar() == "10min"
+            gone.check(connection, lease)
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 100")  # the test's patience
+            taken.extend(alive.take_some(["a job"], 1, by_force=True))  # it waits for the lock, and gets it
+            connection.execute(sa.select(schema.leases))
+
+    with pytest.raises(sa.exc.DBAPIError, match="idle-in-transaction"):
+        vanish()
+    assert [one.token for one in taken] == [2]
+    for leases in (gone, alive):
+        leases.store.close()
+    postgres.drop(url)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from tests.server.serving import START, Clock, newest, settings_for
 
-from hushcall.lab.bench.load import drive
+from hushcall.lab.live.load import drive
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP, Number
 from hushcall.privacy.coins import seeded

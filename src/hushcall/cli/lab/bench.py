@@ -178,7 +178,7 @@ def intake(
     """
     try:
         from hushcall.lab.bench import intake as lab
-        from hushcall.lab.bench.rig import temporary_postgres
+        from hushcall.lab.live.rig import temporary_postgres
     except ImportError:
         raise MissingExtra("hushcall bench", "lab") from None
     rows = []

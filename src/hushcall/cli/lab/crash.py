@@ -81,7 +81,7 @@ def _address(database: str) -> Iterator[str]:
     if database != OWN:
         yield database
         return
-    from hushcall.lab.bench.rig import temporary_postgres
+    from hushcall.lab.live.rig import temporary_postgres
 
     with temporary_postgres() as url:
         if url is None:

@@ -37,7 +37,7 @@ def load(
       hushcall prove load --seconds 600 --database postgresql --json
     """
     try:
-        from hushcall.lab.bench.rig import temporary_postgres
+        from hushcall.lab.live.rig import temporary_postgres
         from hushcall.lab.prove.load import bear
     except ImportError:
         raise MissingExtra("hushcall prove load", "lab") from None

@@ -1,6 +1,6 @@
 """How fast uploads become durable: a real server, a load generator in another process, and a bare route beside it.
 
-The server and its generator stand as :mod:`hushcall.lab.bench.rig` sets them up. The bare route is FastAPI's own speed:
+The server and its generator stand as :mod:`hushcall.lab.live.rig` sets them up. The bare route is FastAPI's own speed:
 it reads the body, stores nothing and answers. Viewers have the operator's dashboard open, each of which asks for its
 live part every two seconds, from a third process.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hushcall.errors import InvalidParameter
-from hushcall.lab.bench.rig import HOST, SERVER, Progress, Runs, cores, drive, on, prepared, process
+from hushcall.lab.live.rig import HOST, SERVER, Progress, Runs, cores, drive, on, prepared, process
 from hushcall.privacy.coins import os_entropy
 from hushcall.server.access.sessions import COOKIE, Sessions, secret_of
 from hushcall.server.db import schema
@@ -117,7 +117,7 @@ def _viewers(port: int, page: bytes, viewers: int, core: int | None) -> Iterator
     plan = {"host": HOST, "port": port, "connections": viewers, "rate": viewers / LOOK_EVERY}
     given = json.dumps({**plan, "requests": [page.hex()] * looks})
     with on(core):
-        looking = subprocess.Popen([sys.executable, "-m", "hushcall.lab.bench.load"], stdin=subprocess.PIPE, text=True)
+        looking = subprocess.Popen([sys.executable, "-m", "hushcall.lab.live.load"], stdin=subprocess.PIPE, text=True)
     assert looking.stdin  # noqa: S101
     looking.stdin.write(given)
     looking.stdin.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from hushcall.lab.bench.rig import SERVER, Progress, Runs, cores, drive, on, prepared, process
+from hushcall.lab.live.rig import SERVER, Progress, Runs, cores, drive, on, prepared, process
 from hushcall.server.db import schema
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import load_settings

@@ -33,6 +33,8 @@ from hushcall.wording import counted
 
 BUSY_SECONDS = 60
 """How long a writer waits for its turn, and a statement may take, unless it says that it has less patience."""
+GONE_SECONDS = 600
+"""After which PostgreSQL ends a transaction in which nothing is asked: its process is stopped, or its machine gone."""
 CONNECT_SECONDS = 5
 _SMALLEST = 512  # bytes of a database of SQLite: its smallest page
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -288,8 +290,15 @@ def make_engine(url: str) -> Engine:
 
 
 def _postgres_engine(url: sa.URL) -> Engine:
-    """No wait without an end: not for a connection, a lock or a statement, nor for a server that went silent."""
-    waits = {"statement_timeout": BUSY_SECONDS * 1000, "lock_timeout": BUSY_SECONDS * 800}
+    """No wait without an end: not for a connection, a lock or a statement, nor for a server that went silent.
+
+    Nor does PostgreSQL wait for us: what a machine that is gone had locked in a transaction is free again.
+    """
+    waits = {
+        "statement_timeout": BUSY_SECONDS * 1000,
+        "lock_timeout": BUSY_SECONDS * 800,
+        "idle_in_transaction_session_timeout": GONE_SECONDS * 1000,
+    }
     given = {
         "connect_timeout": CONNECT_SECONDS,
         "tcp_user_timeout": BUSY_SECONDS * 1000,

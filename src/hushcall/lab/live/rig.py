@@ -122,12 +122,12 @@ def prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
 
 
 def drive(port: int, requests: list[bytes], connections: int, rate: float, core: int | None) -> dict[str, Any]:
-    """Send all requests from a process on that core; what it saw (:class:`hushcall.lab.bench.load.Outcome`)."""
+    """Send all requests from a process on that core; what it saw (:class:`hushcall.lab.live.load.Outcome`)."""
     plan = {"host": HOST, "port": port, "connections": connections, "rate": rate}
     given = json.dumps({**plan, "requests": [request.hex() for request in requests]})
     with on(core):
         done = subprocess.run(
-            [sys.executable, "-m", "hushcall.lab.bench.load"], input=given, capture_output=True, text=True, check=True
+            [sys.executable, "-m", "hushcall.lab.live.load"], input=given, capture_output=True, text=True, check=True
         )
     result: dict[str, Any] = json.loads(done.stdout)
     return result
