@@ -18,7 +18,7 @@ from hushcall.numbers import NANP
 from hushcall.profiles import DEFAULT
 from hushcall.protocol.blocklist import Blocklist, Entry, Terms, digest
 from hushcall.server.access.devices import SCOPES
-from hushcall.server.db import schema
+from hushcall.server.db import partitions, schema
 from hushcall.server.pages.listed import Lists
 from hushcall.server.publishing import appeals
 from hushcall.server.service import Service, open_service
@@ -162,6 +162,7 @@ def seed(service: Service, codes: int = 430, rounds: int = 14) -> None:
     found = [row for n in range(rounds - 5, rounds) for row in hitter_rows(n, 40)]
     with service.store.write("seed") as connection:
         connection.execute(sa.insert(schema.rounds), rows)
+        partitions.make(connection, rounds)
         connection.execute(sa.insert(schema.buckets), [*bucket_rows(rounds - 1, codes), *bucket_rows(rounds, codes)])
         connection.execute(sa.insert(schema.hitters), found)
         connection.execute(sa.insert(schema.devices), [{"id": DEVICE, "token_hash": bytes(32), "enrolled": NOW}])

@@ -40,6 +40,7 @@ from hushcall.phone.reporting.transport import HttpTransport
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import report_seed
+from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD, PUBLISHED
 from hushcall.server.db import schema
 from hushcall.server.db.store import open_store
 from hushcall.server.serve import first_admin
@@ -186,12 +187,12 @@ class _Run:
 
     def round(self) -> None:
         """One round, from its opening to the comparison."""
-        self.phase("open", lambda _: self._move("announcing"), 1)
+        self.phase("open", lambda _: self._move(ANNOUNCING), 1)
         number = self.newest()[0]
         tickets: dict[int, str] = {}
         announce = partial(self._announce, number, tickets)
         self.phase("announce", lambda step: self._each(range(PHONES), announce, step), PHONES)
-        self.phase("decide", lambda _: self._move("collecting"), 1)
+        self.phase("decide", lambda _: self._move(COLLECTING), 1)
         shown = self.keeper.insist(self.phones[0].current_round)
         sent = Sent(number, shown.seed)
         report = partial(self._report, shown, tickets, sent)
@@ -202,19 +203,19 @@ class _Run:
         if number % STALL_EVERY == 1:
             self._stalled(number)
         else:
-            self.phase("close", lambda _: self._move("published"), 1)
+            self.phase("close", lambda _: self._move(PUBLISHED), 1)
         self.known.append(compared(self.store, sent))
 
     def newest(self) -> tuple[int, str]:
         """The newest round and its state, from the database."""
         table = schema.rounds.c
         rows = self.store.rows(sa.select(table.id, table.state).order_by(table.id.desc()).limit(1))
-        return (int(rows[0].id), str(rows[0].state)) if rows else (0, "published")
+        return (int(rows[0].id), str(rows[0].state)) if rows else (0, PUBLISHED)
 
     def _move(self, wanted: str) -> None:
         """Have the operator force the newest round on until it is in a state; each time it is looked at first."""
         number, state = self.newest()
-        target = number + (wanted == "announcing" and state == "published"), wanted
+        target = number + (wanted == ANNOUNCING and state == PUBLISHED), wanted
 
         def ask() -> None:
             if self.newest() != target:
@@ -225,7 +226,7 @@ class _Run:
 
     def _advance(self, operator: Operator) -> None:
         number, state = self.newest()
-        if state == "held":
+        if state == HELD:
             raise InvalidParameter("round", "not be held: nobody was refused", number)
         seen = f"&round={number}&state={state}" if number else ""
         try:
@@ -276,7 +277,7 @@ class _Run:
     def _stalled(self, number: int) -> None:
         """The server stands still while it seals, another takes its lease and ends the round; then it is woken."""
         mortal.lay(self.folder, STALL)
-        asking = threading.Thread(target=self._move, args=["published"], daemon=True)
+        asking = threading.Thread(target=self._move, args=[PUBLISHED], daemon=True)
         asking.start()
         self._until(lambda: mortal.met(self.folder))
         elsewhere = self.folder / "second"  # where no fate is laid
@@ -301,9 +302,9 @@ class _Run:
 
     def _published(self, number: int, operator: Operator) -> bool:
         with suppress(Unreachable):
-            if self.newest() != (number, "published"):
+            if self.newest() != (number, PUBLISHED):
                 self._advance(operator)
-        return self.newest() == (number, "published")
+        return self.newest() == (number, PUBLISHED)
 
     def _until(self, true: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -23,6 +23,7 @@ from hushcall.lab.prove.invariants import Broken, Watch
 from hushcall.lab.prove.statistics import Progress, quiet
 from hushcall.lab.prove.world import PHONES, PLAN, SPAMMERS, Appointment, Death, World
 from hushcall.phone.reporting.ledger import DAY
+from hushcall.protocol.states import HELD, PUBLISHED
 from hushcall.server.db.trouble import ERRORS
 from hushcall.server.logs import LOGGER
 from hushcall.server.publishing import appeals
@@ -158,7 +159,7 @@ class _Life:
             line.fate.clear()
         world.phone_skew[:] = [0] * PHONES
         for number, (state, _) in watch.states.items():
-            if state == "held":
+            if state == HELD:
                 world.workers[0].service.rounds.release(number)
         began = len(watch.states)
         for day in range(DAYS, DAYS + QUIET_DAYS):
@@ -173,7 +174,7 @@ class _Life:
             raise Broken("a worker is not well although nothing disturbs it")
         if len(watch.states) < began + QUIET_DAYS - 1:
             raise Broken(f"{QUIET_DAYS} quiet days brought {len(watch.states) - began} rounds")
-        late = [number for number, (state, _) in watch.states.items() if state != "published"]
+        late = [number for number, (state, _) in watch.states.items() if state != PUBLISHED]
         if [number for number in late if number < len(watch.states)]:
             raise Broken("a round never came to its end")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hushcall.lab.prove.tallied import Sent, compared
 from hushcall.phone.reporting import ledger
 from hushcall.protocol.blocklist import Blocklist
-from hushcall.protocol.states import TAKES_UPLOADS
+from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, HELD, PUBLISHED, TAKES_UPLOADS
 from hushcall.protocol.wire import strip
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REPORT_BYTES, LIMIT = 4, 16
 """What a report of the simulated rounds weighs, and what it costs."""
-ORDER = ("announcing", "collecting", "closed", "decoded", "published")
+ORDER = (ANNOUNCING, COLLECTING, CLOSED, DECODED, PUBLISHED)
 
 
 class Broken(AssertionError):
@@ -109,7 +109,7 @@ class Watch:
             acknowledged = {t: b for (_, r), (t, b) in self.world.heard.acknowledged.items() if r == number}
             if number in self.sealed or not acknowledged or self._discarded(number):
                 continue
-            if (held_from or state) in ("decoded", "published"):
+            if (held_from or state) in (DECODED, PUBLISHED):
                 self._tally(number, set(acknowledged))
                 continue
             stored = dict(self._rows("SELECT ticket, body FROM reports WHERE round = ?", number))
@@ -163,8 +163,8 @@ def _report(body: bytes) -> bytes:
 def _may_follow(before: tuple[str, str | None], after: tuple[str, str | None], reason: str) -> bool:
     if before == after:
         return True
-    if after[0] == "held":
-        return before[0] == "held" or ORDER.index(after[1] or "") >= ORDER.index(before[0])
-    if before[0] == "held":
+    if after[0] == HELD:
+        return before[0] == HELD or ORDER.index(after[1] or "") >= ORDER.index(before[0])
+    if before[0] == HELD:
         return reason.startswith("discarded") or ORDER.index(after[0]) >= ORDER.index(before[1] or "")
     return ORDER.index(after[0]) > ORDER.index(before[0])

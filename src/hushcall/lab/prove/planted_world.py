@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.lab.prove import planted
-from hushcall.protocol.states import ANNOUNCING
+from hushcall.protocol.states import ANNOUNCING, CLOSED, HELD, PUBLISHED
 from hushcall.server.db import schema
 from hushcall.server.db.store import PublishedFiles, Store
 from hushcall.server.db.trouble import ERRORS
@@ -64,7 +64,7 @@ def _reports_first() -> Iterator[None]:
     @contextmanager
     def write(store: Store, name: str, patience: float = 60.0) -> Iterator[Connection]:
         if name.startswith("seal bucket"):
-            closed = sa.select(schema.rounds.c.id).where(schema.rounds.c.state == "closed")
+            closed = sa.select(schema.rounds.c.id).where(schema.rounds.c.state == CLOSED)
             mine = schema.reports.c.bucket == int(name.split()[2])
             with _write(store, "drop reports", patience) as connection:
                 connection.execute(sa.delete(schema.reports).where(schema.reports.c.round.in_(closed), mine))
@@ -92,7 +92,7 @@ def _remembered_files() -> Iterator[None]:
 def _from_the_start(self: Rounds, round_id: int) -> None:
     """A round that is released begins anew."""
     with self.store.write("release") as connection:
-        held = (schema.rounds.c.id == round_id) & (schema.rounds.c.state == "held")
+        held = (schema.rounds.c.id == round_id) & (schema.rounds.c.state == HELD)
         values = {"state": ANNOUNCING, "held_from": None, "reason": ""}
         connection.execute(sa.update(schema.rounds).where(held).values(**values))
 
@@ -100,8 +100,8 @@ def _from_the_start(self: Rounds, round_id: int) -> None:
 def _kept(self: Rounds, round_id: int, reason: str) -> None:
     """Discarding ends the round, and leaves what was in it."""
     with self.store.write("discard") as connection:
-        held = (schema.rounds.c.id == round_id) & (schema.rounds.c.state == "held")
-        values = {"state": "published", "held_from": None, "reason": f"discarded: {reason}"}
+        held = (schema.rounds.c.id == round_id) & (schema.rounds.c.state == HELD)
+        values = {"state": PUBLISHED, "held_from": None, "reason": f"discarded: {reason}"}
         connection.execute(sa.update(schema.rounds).where(held).values(**values))
 
 
