@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -118,6 +117,7 @@ class _Run:
     cycles: int = 0
     places: Counter[str] = field(default_factory=Counter)
     known: list[Tallied] = field(default_factory=list)
+    silence: str = "silence"  # why nobody took over
 
     def __post_init__(self) -> None:
         self.dice = random.Random(f"crash {self.seed}")
@@ -217,11 +217,14 @@ class _Run:
         number, state = self.newest()
         target = number + (wanted == ANNOUNCING and state == PUBLISHED), wanted
 
+        def there() -> bool:
+            return self._has_ended(number) if wanted == PUBLISHED else self.newest() == target
+
         def ask() -> None:
-            if self.newest() != target:
+            if not there():
                 self._advance(self.operator)
 
-        while self.newest() != target:
+        while not there():
             self.keeper.insist(ask)
 
     def _advance(self, operator: Operator) -> None:
@@ -301,16 +304,22 @@ class _Run:
         self.cycles += 1
 
     def _published(self, number: int, operator: Operator) -> bool:
-        with suppress(Unreachable):
-            if self.newest() != (number, PUBLISHED):
+        try:
+            if not self._has_ended(number):
                 self._advance(operator)
-        return self.newest() == (number, PUBLISHED)
+        except Unreachable as error:
+            self.silence = str(error)
+        return self._has_ended(number)
+
+    def _has_ended(self, number: int) -> bool:
+        """Whether a round is published. Somebody else may have opened the next one meanwhile."""
+        return self.newest() >= (number + 1, "") or self.newest() == (number, PUBLISHED)
 
     def _until(self, true: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not true():
             if time.monotonic() > deadline:
-                raise InvalidParameter("server", "take over", "silence")
+                raise InvalidParameter("server", "take over", f"{self.silence}; round and state {self.newest()}")
             time.sleep(0.05)
 
     def _leads(self, server: Server) -> bool:
