@@ -50,7 +50,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for reason, count in reasons.items():
         terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
     if left_out := config.stash.get(LEFT_OUT, 0):
-        terminalreporter.write_line(f"{left_out} long proofs were left out: make test-all runs them.")
+        more = "test-night" if config.option.markexpr == "not night" else "test-all"
+        terminalreporter.write_line(f"{left_out} long proofs were left out: make {more} runs them.")
 
 
 @pytest.fixture(scope="module")
