@@ -86,6 +86,7 @@ def test_the_simulated_day_of_the_docs_is_what_the_command_prints() -> None:
         assert line.rstrip() in COMMANDS
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_readme_is_what_the_command_prints() -> None:
     done = subprocess.run(
         [*HUSHCALL, "plan"], capture_output=True, text=True, check=True, env={"COLUMNS": "80", "PATH": ""}

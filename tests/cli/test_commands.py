@@ -74,6 +74,7 @@ def test_what_takes_longer_than_a_moment_is_said_on_stderr(monkeypatch: pytest.M
     assert not spoken.is_set()
 
 
+@pytest.mark.slow
 def test_simulate_shows_truth_beside_estimate(tmp_path: Path) -> None:
     picture = tmp_path / "day.svg"
     text = run("simulate", "--users", "3000", "--spammers", "4", "--picture", str(picture)).stdout

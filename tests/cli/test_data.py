@@ -49,6 +49,7 @@ def test_load_says_what_it_left_out(table: Path) -> None:
     assert "Left out: 1 × no number" in text
 
 
+@pytest.mark.slow
 def test_synth_writes_a_month_that_loads(tmp_path: Path) -> None:
     made = run_json("synth", tmp_path / "month.csv.gz", "--seed", 5)
     read = run_json("load", tmp_path / "month.csv.gz")
@@ -56,6 +57,7 @@ def test_synth_writes_a_month_that_loads(tmp_path: Path) -> None:
     assert read["problems"] == {}
 
 
+@pytest.mark.slow
 def test_describe_draws_four_pictures(table: Path, tmp_path: Path) -> None:
     for source, folder in (("synth", "a"), (table, "b")):
         facts = run_json("describe", source, "--pictures", tmp_path / folder)

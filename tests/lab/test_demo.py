@@ -69,6 +69,7 @@ def test_the_page_of_commands_shows_its_first_day(small: dict[str, Any]) -> None
     assert "\n".join([EXAMPLE.rstrip(), *first_day(small), "```"]) in page
 
 
+@pytest.mark.slow
 def test_the_seed_makes_devices_numbers_and_nobodys_tokens(tmp_path: Path) -> None:
     made = []
     for run in ("first", "second"):

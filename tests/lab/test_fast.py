@@ -84,6 +84,7 @@ def test_finds_are_as_frequent_either_way(mechanism: str, epsilon: float, tau: i
 
 
 @ROUNDS
+@pytest.mark.slow
 def test_estimates_have_the_same_spread(rounds: int) -> None:
     learner = SubspaceLearner(Subspace(6.0, 7), SUFFIXES)
     here = bucket(100, 50, 50)

@@ -41,6 +41,7 @@ def test_spectra_of_a_group_are_their_definition(n: int, b: int, group: int) -> 
     assert found == {key: value for key, value in wanted.items() if value}
 
 
+@pytest.mark.slow
 def test_both_ways_count_the_same() -> None:
     learner, tally = some(3000, 9)
     areas = [468, 17, 23]

@@ -4,6 +4,7 @@ import configparser
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,15 @@ def commands(text: str) -> Iterator[list[str]]:
             yield line.split()
 
 
+@cache
+def everything() -> Any:
+    """All commands."""
+    return typer.main.get_group(app)
+
+
 def check_words(words: list[str]) -> None:
     """The command exists, and so does each of its options."""
-    command: Any = typer.main.get_group(app)
+    command: Any = everything()
     rest = list(words)
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         name = rest.pop(0)

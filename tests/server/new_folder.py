@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from sqlalchemy import event
 from tests.server.serving import START, Clock, settings_for
 
 from hushcall.privacy.coins import ByteSource, seeded
@@ -21,7 +22,16 @@ def open_new(settings: Settings, coins: ByteSource, clock: Callable[[], float]) 
     empty = not settings.data.exists() or not any(settings.data.iterdir())
     if empty and not settings.database and clock() == START:
         copy(_new(), settings.data)
-    return open_service(settings, coins, clock)
+    service = open_service(settings, coins, clock)
+    careless(service)
+    return service
+
+
+def careless(service: Service) -> None:
+    """SQLite waits for no disk: what a power cut leaves is not what these tests are about."""
+    if not service.store.postgres:
+        event.listen(service.store.engine, "connect", lambda made, _: made.execute("PRAGMA synchronous=OFF"))
+        service.store.engine.dispose()
 
 
 def copy(made: Path, to: Path) -> None:

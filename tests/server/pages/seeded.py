@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from tests.server.new_folder import copy, open_new, temporary
+from tests.server.new_folder import careless, copy, open_new, temporary
 from tests.server.serving import shared_coins
 
 from hushcall.numbers import NANP
@@ -78,7 +78,9 @@ def open_seeded(folder: Path, *, url: str = "", story: bool = True) -> Seeded:
     if story and not url:
         made, token = _told()
         copy(made, folder)
-        return Seeded(open_service(_settings(folder), shared_coins("a story goes on"), clock), token, clock)
+        service = open_service(_settings(folder), shared_coins("a story goes on"), clock)
+        careless(service)
+        return Seeded(service, token, clock)
     service = open_new(_settings(folder, url), shared_coins("a story"), clock)
     token = service.devices.new_admin(frozenset(SCOPES), "the operator", NOW)
     if story:
