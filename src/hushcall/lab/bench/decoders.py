@@ -222,7 +222,7 @@ def rivals(
             if environment is not None:
                 task = {"task": names.PEM, "epsilon": epsilon, "items": items, "bits": bits, "k": 10, "seed": seed}
                 theirs = peer.measure(task, environment)["found"]
-                assert isinstance(theirs, list)  # noqa: S101
+                assert isinstance(theirs, list)
                 scores.setdefault("pure_ldp", []).append(f1(set(theirs), set(truth)))
         row = {"epsilon": epsilon, "bits": bits} | {name: statistics.mean(values) for name, values in scores.items()}
         rows.append(row | {"subspace_wrong": wrong[names.SUBSPACE]})

@@ -118,7 +118,7 @@ def _viewers(port: int, page: bytes, viewers: int, core: int | None) -> Iterator
     given = json.dumps({**plan, "requests": [page.hex()] * looks})
     with on(core):
         looking = subprocess.Popen([sys.executable, "-m", "hushcall.lab.live.load"], stdin=subprocess.PIPE, text=True)
-    assert looking.stdin  # noqa: S101
+    assert looking.stdin
     looking.stdin.write(given)
     looking.stdin.close()
     time.sleep(1.0)  # until they are all there

@@ -103,11 +103,11 @@ def prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
             for place, (_, token) in enumerate(devices[at : at + 1000])
         ]
         for answer in intake.accept(asked):
-            assert isinstance(answer, Answer)  # noqa: S101
+            assert isinstance(answer, Answer)
             tickets.append((answer.body["bucket"], answer.body["ticket"]))
     service.rounds.start_collecting(round_id, now)
     newest = service.rounds.newest()
-    assert newest is not None  # noqa: S101
+    assert newest is not None
     shown = round_info(service.store, newest, service.now).to_plain()
     seed, coins, uploads = bytes.fromhex(shown["seed"]), seeded(b"bench"), []
     for (_, token), (bucket, ticket) in zip(devices, tickets, strict=True):

@@ -207,7 +207,10 @@ class Worker:
         object.__setattr__(store, "world", world)
         world.workers_made += 1
         coins = seeded(f"{world.seed} worker {world.workers_made}".encode())
-        clock = lambda: float(world.now + self.skew)  # noqa: E731
+
+        def clock() -> float:
+            return float(world.now + self.skew)
+
         self.service = Service(world.settings, store, coins, clock, worker=f"worker {world.workers_made}")
         self.intake = Intake(store, self.service.worker)
         self.scheduler = Scheduler(self.service)
@@ -271,7 +274,10 @@ class World:
     def _phone(self, place: int) -> Phone:
         store = PhoneStore.in_memory()
         LIMITS.save(store)
-        clock = lambda: float(self.now + self.phone_skew[place])  # noqa: E731
+
+        def clock() -> float:
+            return float(self.now + self.phone_skew[place])
+
         return Phone(store, self.lines[place], PLAN, seeded(f"{self.seed} phone {place}".encode()), clock)
 
     def worker_for(self, phone: int) -> Worker:

@@ -99,7 +99,7 @@ def _start(calls: Calls) -> None:
 
 
 def _run(setting: Setting, seed: int) -> dict[str, Any]:
-    assert _calls is not None  # noqa: S101
+    assert _calls is not None
     return run_month(_calls, setting, seed)
 
 
