@@ -4,13 +4,14 @@ import os
 import random
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.engines.in_memory import InMemory
 from tests.mechanisms import reports_of
 
 from hushcall.archive.manifest import Address
@@ -27,7 +28,7 @@ from hushcall.learn import walsh
 from hushcall.learn.subspace import SparseTally, SubspaceLearner
 from hushcall.learn.whole_number import WholeNumberLearner
 from hushcall.learn.window import Past
-from hushcall.profiles import PROFILES, Profile
+from hushcall.profiles import PROFILES
 from hushcall.report.subspace import Subspace, WholeNumber
 
 SUFFIXES = range(2_000_000, 10_000_000)
@@ -128,32 +129,12 @@ def test_a_cards_candidates_judged_by_the_cpu_give_the_same(
 WHOLE = replace(PROFILES["sensitive-whole"], tau=5)
 
 
-@dataclass(frozen=True)
-class Held:
-    """Evidence in memory."""
-
-    key: tuple[int, int, int]
-    held: list[Past]
-    profile: Profile = WHOLE
-    parts: int = 3
-
-    @property
-    def learner(self) -> Any:
-        return self.held[0].learner
-
-    def past(self, tallies: object = None) -> list[Past]:
-        return self.held
-
-    def pieces(self) -> list[list[Any]]:
-        return []
-
-
-def whole_numbers() -> list[Held]:
+def whole_numbers() -> list[InMemory]:
     learner = WholeNumberLearner(WholeNumber(6.0, 7, item_bits=26), SUFFIXES, 3)
     items = [2 << 24 | 5_550_143] * 150 + [place << 24 | 4_000_000 for place in range(3)] * 3
     items += [random.Random(1).randrange(3) << 24 | suffix for suffix in random.Random(2).sample(SUFFIXES, 300)]
     tally = learner.tally(reports_of(learner, items, b"whole"))
-    return [Held((1, 0, part), [Past(0, learner, tally)]) for part in range(3)]
+    return [InMemory((1, 0, part), [Past(0, learner, tally)], WHOLE, 3) for part in range(3)]
 
 
 def hitters(findings: Iterator[Findings]) -> list[Any]:
@@ -205,10 +186,12 @@ def test_sums_that_would_overflow_and_dense_tallies_stay_on_the_cpu() -> None:
     rows, values = np.zeros((1, 5), np.uint64), np.zeros(1, np.uint32)
     large = SparseTally(learner.made_by, np.broadcast_to(rows, (1 << 26, 5)), np.broadcast_to(values, 1 << 26))
     for tally in (large, learner.dense(SparseTally(learner.made_by, rows, values))):
-        waiting = _Waiting(Held((1, 202, 0), []), [], [Past(0, learner, tally)], [])
+        waiting = _Waiting(InMemory((1, 202, 0), [], WHOLE, 3), [], [Past(0, learner, tally)], [])
         assert not waiting.fits
-    assert _Waiting(Held((1, 202, 0), []), [], [Past(0, learner, replace(large, rows=rows, values=values))], []).fits
-    held = Held(
+    assert _Waiting(
+        InMemory((1, 202, 0), [], WHOLE, 3), [], [Past(0, learner, replace(large, rows=rows, values=values))], []
+    ).fits
+    held = InMemory(
         (1, 202, 0), [Past(0, learner, learner.dense(SparseTally(learner.made_by, rows, values)))], PROFILES["balanced"]
     )
     assert hitters(GpuEngine(NoCard).find([held])) == hitters(iter([find(held)]))

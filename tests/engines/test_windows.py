@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.engines.in_memory import InMemory
 from tests.engines.test_engines import SUFFIXES, CardOfNumpy
 from tests.mechanisms import reports_of
 from tests.server.serving import Clock, settings_for
@@ -119,28 +120,8 @@ def test_rounds_of_other_odds_share_a_cards_array() -> None:
     assert [hitter.item for hitter in wanted] == [spam]
     assert wanted[0].length > 1
     assert find_among(past, WINDOWS, 5.0, [SUFFIXES[3], spam, SUFFIXES[7]]) == wanted
-    held = InMemory((9, 202, 0), past)
+    held = InMemory((9, 202, 0), past, replace(PROFILES["sensitive"], tau=5))
     assert [one.hitters for one in GpuEngine(CardOfNumpy).find([held])] == [find(held).hitters] == [tuple(wanted)]
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Evidence that was read already."""
-
-    key: tuple[int, int, int]
-    held: list[Past]
-    profile = replace(PROFILES["sensitive"], tau=5)
-    parts = 1
-
-    @property
-    def learner(self) -> Any:
-        return self.held[0].learner
-
-    def past(self, tallies: object = None) -> list[Past]:
-        return self.held
-
-    def pieces(self) -> list[list[Any]]:
-        return []
 
 
 def test_which_rounds_are_in_the_window(week: Week) -> None:

@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import json
 import random
-import resource
 import sys
 import tempfile
 import time
@@ -173,12 +172,10 @@ def inputs(reader: Reader, count: int, seed: int = 1) -> Iterator[bytes]:
             yield reader.sealed(data) if place % 2 else data
 
 
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def feed(reader: Reader, runs: int, say: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
     """So many inputs; how long it took, and what it added to this process's memory."""
+    from hushcall.lab.memory import peak_mb
+
     one_input(reader, reader.honest)
     before, begin = peak_mb(), time.process_time()
     for start in range(0, runs, CHUNK):

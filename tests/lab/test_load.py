@@ -21,7 +21,7 @@ COUNTED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str, postgres: Any) -> None:
-    borne = bear(0.5, postgres.fresh() if database == "postgresql" else None, lambda *_: None, most=4000)
+    borne = bear(0.5, postgres.fresh() if database == "postgresql" else "", lambda *_: None, most=4000)
     kept = {one.what: one.ok for one in borne.promises}
     assert kept.keys() > COUNTED
     assert all(kept[what] for what in COUNTED), borne
@@ -33,7 +33,7 @@ def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str
 def test_a_report_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = load._Drill._stored
     monkeypatch.setattr(load._Drill, "_stored", lambda drill: list(stored(drill))[1:])
-    borne = bear(0.3, None, lambda *_: None, most=3000)
+    borne = bear(0.3, "", lambda *_: None, most=3000)
     (lost,) = [one for one in borne.promises if one.what == "acknowledged and lost"]
     assert (lost.measured, lost.ok, borne.ok) == (1, False, False)
 

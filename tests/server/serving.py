@@ -148,7 +148,11 @@ class Village:
         return Intake(self.service.store, "village").accept(asked)
 
     def report(self, callers: Sequence[str]) -> list[Answer | Problem]:
-        """Phone i reports caller i. Announces again first: that gives the same ticket."""
+        """Phone i reports caller i."""
+        return Intake(self.service.store, "village").accept(self.uploads(callers))
+
+    def uploads(self, callers: Sequence[str]) -> list[Upload]:
+        """What phones send where phone i reports caller i. They announce again first: that gives the same ticket."""
         row = newest(self.service)
         tickets = [bytes.fromhex(a.body["ticket"]) for a in self.announce(callers) if isinstance(a, Answer)]
         rows = self.service.store.rows(sa.select(schema.buckets).where(schema.buckets.c.round == row.id))
@@ -161,7 +165,7 @@ class Village:
                 public = report_seed(bytes(row.seed), ticket)
                 body = mechanism.privatise(parsed.suffix, public, self.coins)
                 uploads.append(Upload(token_hash(token), int(row.id), ticket, body))
-        return Intake(self.service.store, "village").accept(uploads)
+        return uploads
 
     def to(self, state: str, callers: Sequence[str] = ()) -> int:
         """Open a round and bring it to a state, with these callers; its number. Time passes as it would."""

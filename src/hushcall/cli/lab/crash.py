@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +14,6 @@ from hushcall.errors import InvalidParameter, MissingExtra
 if TYPE_CHECKING:
     from hushcall.lab.prove.crash import Survived
 
-OWN = "postgresql"
 BUG_CYCLES = 5
 """One round with a kill in each phase: enough for every bug."""
 
@@ -49,6 +46,7 @@ def crash(
       hushcall prove crash --cycles 5 --plant retry-counted
     """
     try:
+        from hushcall.lab.live.rig import database_of
         from hushcall.lab.prove import crash as proof
         from hushcall.lab.prove.planted_server import BUGS
     except ImportError:
@@ -57,7 +55,7 @@ def crash(
         raise InvalidParameter("plant", f"be one of {', '.join(BUGS)}", plant)
     noticed: dict[str, str] = {}
     show.ready_to_decode()
-    with show.progress("killing") as bar, _address(database) as url:
+    with show.progress("killing") as bar, database_of(database) as url:
 
         def watch(label: str) -> Any:
             return lambda done, total: show.step(bar, label, done, total)
@@ -73,20 +71,6 @@ def crash(
         _print(survived, noticed)
     if not ok:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _address(database: str) -> Iterator[str]:
-    """Where the database is; one that is started for this run where that is asked for."""
-    if database != OWN:
-        yield database
-        return
-    from hushcall.lab.live.rig import temporary_postgres
-
-    with temporary_postgres() as url:
-        if url is None:
-            raise MissingExtra("a temporary PostgreSQL", "dev")
-        yield url
 
 
 def _print(survived: Survived, noticed: dict[str, str]) -> None:

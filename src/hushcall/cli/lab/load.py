@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 def load(
     seconds: Annotated[float, typer.Option(min=1, help="Of steady load; half of that of overload follows.")] = 20.0,
     database: Annotated[
-        str | None, typer.Option(help="URL of an empty PostgreSQL database, or: postgresql, one of its own.")
-    ] = None,
+        str, typer.Option(help="URL of an empty PostgreSQL database, or: postgresql, one of its own. Default: SQLite.")
+    ] = "",
     most: Annotated[int, typer.Option(min=2000, help="Uploads, at most.")] = 1_000_000,
     json: Json = False,
 ) -> None:
@@ -37,12 +36,11 @@ def load(
       hushcall prove load --seconds 600 --database postgresql --json
     """
     try:
-        from hushcall.lab.live.rig import temporary_postgres
+        from hushcall.lab.live.rig import database_of
         from hushcall.lab.prove.load import bear
     except ImportError:
         raise MissingExtra("hushcall prove load", "lab") from None
-    own = temporary_postgres() if database == "postgresql" else nullcontext(database)
-    with own as url, show.progress("starting") as bar:
+    with database_of(database) as url, show.progress("starting") as bar:
         borne = bear(seconds, url, lambda what, done, total: show.step(bar, what, done, total), most)
     if json:
         show.print_json({"ok": borne.ok, **asdict(borne)})

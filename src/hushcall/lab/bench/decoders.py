@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hushcall.lab.bench import peer
+from hushcall.lab.memory import peak_mb
 from hushcall.lab.prove.statistics import DOMAIN, population, reports
 from hushcall.lab.study.metrics import f1
 from hushcall.learn import subspace_tuning, walsh
@@ -42,16 +41,6 @@ Note = Callable[[str], None]
 
 def silent(_: str) -> None:
     """A listener for progress that says nothing."""
-
-
-def peak_mb() -> float:
-    """The largest size that this process has had, in MB."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def best_of(times: int, work: Callable[[], Any]) -> float:

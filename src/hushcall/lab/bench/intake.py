@@ -10,23 +10,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from hushcall.errors import InvalidParameter
-from hushcall.lab.live.rig import HOST, SERVER, Progress, Runs, cores, drive, on, prepared, process
+from hushcall.lab.live.rig import HOST, SERVER, Progress, Runs, cores, drive, filled, on, prepared, process
 from hushcall.privacy.coins import os_entropy
 from hushcall.server.access.sessions import COOKIE, Sessions, secret_of
-from hushcall.server.db import schema
 from hushcall.server.rounds.round_status import status
-from hushcall.server.service import Service, open_service
-from hushcall.server.settings import load_settings
+from hushcall.server.service import Service
 
 BLOCKS = 8
 LOOK_EVERY = 2.0
@@ -49,22 +43,13 @@ server.run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
 def measure(url: str | None, reports: int, connections: int, progress: Progress, viewers: int = 50) -> dict[str, Any]:
     """Throughput and latency of durable uploads on one database, and of the bare route, in one run."""
     server_core, load_core = cores()
-    with tempfile.TemporaryDirectory(prefix="hushcall-bench-") as folder, on(server_core):
-        settings = load_settings(
-            data=Path(folder),
-            database=url or "",
-            round={"scheduler": False, "decoders": 0},
-            intake={"per_device": 1000},
-        )
-        service = open_service(settings)
-        if service.store.rows(sa.select(schema.devices.c.id).limit(1)):
-            raise InvalidParameter("database", "be an empty one: the measurement fills it", "one with devices in it")
+    with on(server_core), filled(url or "") as service:
         half = reports // 2
         requests = prepared(service, reports, progress)
         fast, bare, watched = Runs(), Runs(), Runs()
         page = _live_page(service)
         with (
-            process(SERVER, settings.model_dump_json()) as port,
+            process(SERVER, service.settings.model_dump_json()) as port,
             process(_BARE) as bare_port,
         ):
             # In turns, so that whatever else the machine does hits all of them alike.
@@ -80,7 +65,6 @@ def measure(url: str | None, reports: int, connections: int, progress: Progress,
             steady = Runs()
             steady.add(drive(port, requests[2 * BLOCKS * size :], connections, 0.7 * fast.per_second, load_core))
         stored = int(status(service.store)["reports"])
-        service.close()
     return {
         "database": "postgresql" if url else "sqlite",
         "reports": reports,

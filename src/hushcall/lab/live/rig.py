@@ -21,16 +21,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hushcall.errors import InvalidParameter
+import sqlalchemy as sa
+
+from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.tokens import token_hash
+from hushcall.server.db import schema
 from hushcall.server.intake.intake import Announce, Answer, Intake
 from hushcall.server.rounds.round_status import round_info
 from hushcall.server.serve import bound, port_of
-from hushcall.server.service import Service
+from hushcall.server.service import Service, open_service
+from hushcall.server.settings import load_settings
 
 HOST = "127.0.0.1"
 AREAS = 40
@@ -62,6 +66,42 @@ def temporary_postgres() -> Iterator[str | None]:
             yield "postgresql+psycopg://" + server.get_uri().split("://", 1)[1]
         finally:
             server.cleanup()
+
+
+OWN = "postgresql"
+"""What names, in place of a URL, a PostgreSQL that is started for the run."""
+
+
+@contextmanager
+def database_of(given: str) -> Iterator[str]:
+    """The URL of a database that somebody named: ``postgresql`` starts one for this run, empty is SQLite."""
+    if given != OWN:
+        yield given
+        return
+    with temporary_postgres() as url:
+        if url is None:
+            raise MissingExtra("a temporary PostgreSQL", "dev")
+        yield url
+
+
+@contextmanager
+def filled(url: str) -> Iterator[Service]:
+    """A service over an empty database, which is about to be filled: of an operator's own nothing may be there."""
+    with tempfile.TemporaryDirectory(prefix="hushcall-rig-") as folder:
+        settings = load_settings(
+            data=Path(folder),
+            database=url,
+            round={"scheduler": False, "decoders": 0},
+            intake={"per_device": 1000},
+        )
+        service = open_service(settings)
+        try:
+            if service.store.rows(sa.select(schema.devices.c.id).limit(1)):
+                rule = "be an empty one: the measurement fills it"
+                raise InvalidParameter("database", rule, "one with devices in it")
+            yield service
+        finally:
+            service.close()
 
 
 class Runs:

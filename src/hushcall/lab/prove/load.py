@@ -8,18 +8,16 @@ against what is stored.
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import sqlalchemy as sa
 
-from hushcall.lab.live.rig import SERVER, Progress, Runs, cores, drive, on, prepared, process
+from hushcall.lab.live.rig import SERVER, Progress, Runs, cores, drive, filled, on, prepared, process
+from hushcall.lab.memory import resident_mb
 from hushcall.server.db import schema
-from hushcall.server.service import Service, open_service
-from hushcall.server.settings import load_settings
+from hushcall.server.service import Service
 
 CONNECTIONS, CROWD = 64, 400
 """Phones that speak at once: while capacity is measured, and when twice as many come as it can take."""
@@ -65,23 +63,17 @@ class Borne:
         return all(one.ok for one in self.promises)
 
 
-def bear(seconds: float, url: str | None, progress: Progress, most: int = 1_000_000) -> Borne:
+def bear(seconds: float, url: str, progress: Progress, most: int = 1_000_000) -> Borne:
     """Drive one server: ``seconds`` of steady load, half of that of overload. At most so many uploads in all."""
     server_core, load_core = cores()
-    with tempfile.TemporaryDirectory(prefix="hushcall-load-") as folder, on(server_core):
-        settings = load_settings(
-            data=Path(folder),
-            database=url or "",
-            round={"scheduler": False, "decoders": 0},
-            intake={"per_device": 1000},
-        )
-        service = open_service(settings)
-        known: list[int] = []
-        with process(SERVER, settings.model_dump_json(), know=known.append) as port:
-            drill = _Drill(service, port, load_core, known[0], progress)
-            borne = drill.run(seconds, most, "postgresql" if url else "sqlite")
-        service.close()
-    return borne
+    known: list[int] = []
+    with (
+        on(server_core),
+        filled(url) as service,
+        process(SERVER, service.settings.model_dump_json(), know=known.append) as port,
+    ):
+        drill = _Drill(service, port, load_core, known[0], progress)
+        return drill.run(seconds, most, "postgresql" if url else "sqlite")
 
 
 @dataclass
@@ -164,11 +156,3 @@ def _ticket(request: bytes) -> str:
     found = _TICKET.search(request)
     assert found is not None
     return found[1].decode()
-
-
-def resident_mb(pid: int) -> float:
-    """What a process has in memory, by the system's own count (Linux)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
