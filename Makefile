@@ -92,6 +92,8 @@ prove-long: $(VENV)/.dev  ## the same for a night: a thousand kills, ten thousan
 	@$(BIN)/hushcall prove crash --cycles 1000
 	@$(BIN)/hushcall prove crash --cycles 300 --database postgresql --no-bugs
 	@$(BIN)/hushcall prove faults --runs 10000 --bugs
+	@$(BIN)/hushcall prove races --races 1000
+	@$(BIN)/hushcall prove races --races 1000 --database postgresql --no-bugs
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
