@@ -94,6 +94,7 @@ prove-long: $(VENV)/.dev  ## the same for a night: a thousand kills, ten thousan
 	@$(BIN)/hushcall prove faults --runs 10000 --bugs
 	@$(BIN)/hushcall prove races --races 1000
 	@$(BIN)/hushcall prove races --races 1000 --database postgresql --no-bugs
+	@$(BIN)/hushcall prove pages
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks

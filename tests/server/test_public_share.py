@@ -15,6 +15,7 @@ from hushcall.formats import phoneblock
 from hushcall.formats.blocklists import WRITERS
 from hushcall.server.db.store import Store
 from hushcall.server.http import rendered, share
+from hushcall.server.http.middleware import PIECE, Border
 from hushcall.server.http.rendered import IN_HAND, Rendered
 from hushcall.server.http.routes import pages
 from hushcall.server.http.share import AT_ONCE, Share
@@ -164,6 +165,38 @@ def test_a_turn_is_followed_by_a_pause_while_uploads_come_in(monkeypatch: pytest
     assert len(pauses) == 20
     assert min(pauses) >= share.SHORTEST_PAUSE
     assert max(pauses) <= share.LONGEST_PAUSE
+
+
+def test_long_answers_share_so_many_bytes_a_second_while_uploads_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        waited.append(seconds)
+        await sleep(0)
+
+    async def download(last_upload: float) -> None:
+        body = {"type": "http.response.body", "body": bytes(10 * PIECE)}
+        state = SimpleNamespace(last_upload=last_upload)
+        scope = {"type": "http", "method": "GET", "headers": [], "app": SimpleNamespace(state=state)}
+        sent: list[int] = []
+
+        async def app(_: Any, __: Any, send: Any) -> None:
+            await send(body)
+
+        async def send(message: Any) -> None:
+            sent.append(len(message["body"]))
+
+        border = Border(app, 1)
+        await asyncio.gather(*(border(scope, None, send) for _ in range(3)))  # type: ignore[arg-type]
+        assert sent == [PIECE] * 30
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    asyncio.run(download(float("-inf")))
+    assert waited == [], "nobody uploads: as fast as they are read"
+    asyncio.run(download(time.monotonic() + 3600))
+    assert len(waited) == 30
+    assert sorted(waited)[-1] > 0, "they take turns"
 
 
 def test_too_many_who_wait_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hushcall.cli import show
 from hushcall.cli.lab.crash import crash
 from hushcall.cli.lab.faults import faults
 from hushcall.cli.lab.load import load
+from hushcall.cli.lab.pages import pages
 from hushcall.cli.lab.poisoning import poisoning
 from hushcall.cli.lab.races import races
 from hushcall.cli.show import Json
@@ -26,6 +27,7 @@ Quick = Annotated[bool, typer.Option(help="A tenth of the repetitions.")]
 Runs = Annotated[int, typer.Option(min=10, help="Repetitions of each experiment.")]
 prove.command("poisoning")(poisoning)
 prove.command("load")(load)
+prove.command("pages")(pages)
 prove.command("crash")(crash)
 prove.command("faults")(faults)
 prove.command("races")(races)

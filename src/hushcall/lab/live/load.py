@@ -33,11 +33,11 @@ class Outcome:
     seconds: float = 0.0
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One keep-alive connection with one request under way at a time."""
 
     def __init__(self) -> None:
-        self.buffer = b""
+        self.head, self.left = b"", -1
         self.done: asyncio.Future[bytes] | None = None
         self.transport: Any = None
         self.told = False
@@ -47,14 +47,16 @@ class _Connection(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """A piece of an answer."""
-        self.buffer += data
-        head, found, rest = self.buffer.partition(b"\r\n\r\n")
-        if not found:
-            return
-        match = _LENGTH.search(head)
-        if len(rest) >= (int(match[1]) if match else 0):
-            self.buffer = b""
+        """A piece of an answer: its head is kept, and of its body, which may be long, how much of it is to come."""
+        if self.left < 0:
+            self.head, found, rest = (self.head + data).partition(b"\r\n\r\n")
+            if not found:
+                return
+            match = _LENGTH.search(self.head)
+            self.left, data = int(match[1]) if match else 0, rest
+        self.left -= min(len(data), self.left)
+        if self.left == 0:
+            head, self.head, self.left = self.head, b"", -1
             if self.done and not self.done.done():
                 self.told = b"retry-after:" in head.lower()
                 self.done.set_result(head[9:12])
@@ -76,13 +78,13 @@ class _Connection(asyncio.Protocol):
 async def drive(host: str, port: int, requests: list[bytes], connections: int, rate: float) -> Outcome:
     """Send all requests, each once."""
     loop, outcome = asyncio.get_running_loop(), Outcome()
-    pool: asyncio.Queue[_Connection] = asyncio.Queue()
+    pool: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(connections):
-        pool.put_nowait((await loop.create_connection(_Connection, host, port))[1])
+        pool.put_nowait((await loop.create_connection(Connection, host, port))[1])
     started = time.perf_counter()
     running: set[asyncio.Task[None]] = set()
 
-    async def one(place: int, due: float, connection: _Connection) -> None:
+    async def one(place: int, due: float, connection: Connection) -> None:
         status = await connection.ask(requests[place])
         outcome.latencies.append(time.perf_counter() - due)
         outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
@@ -91,7 +93,7 @@ async def drive(host: str, port: int, requests: list[bytes], connections: int, r
         elif status != "000":
             outcome.told += connection.told
         if connection.transport.is_closing():
-            connection = (await loop.create_connection(_Connection, host, port))[1]
+            connection = (await loop.create_connection(Connection, host, port))[1]
         pool.put_nowait(connection)
 
     for place in range(len(requests)):

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hushcall.server import metrics
+from hushcall.server.http.share import Pace
 from hushcall.server.logs import log
 from hushcall.server.problems import Problem
 
@@ -36,14 +37,14 @@ class Border:
     """The outermost layer."""
 
     def __init__(self, app: ASGIApp, max_body: int, access_log: bool = False) -> None:
-        self.app, self.max_body, self.access_log = app, max_body, access_log
+        self.app, self.max_body, self.access_log, self.pace = app, max_body, access_log, Pace()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer = _Answer(send, scope, self.pace)
         if scope["method"] == "HEAD":  # whatever can be got can be asked about
             scope, answer.silent = {**scope, "method": "GET"}, True
         try:
@@ -65,8 +66,9 @@ class Border:
 class _Answer:
     """The way out: adds our headers, and remembers what was answered."""
 
-    def __init__(self, send: Send) -> None:
-        self.send, self.status, self.started, self.silent = send, 0, False, False
+    def __init__(self, send: Send, scope: Scope, pace: Pace) -> None:
+        self.send, self.scope, self.pace = send, scope, pace
+        self.status, self.started, self.silent = 0, False, False
 
     async def __call__(self, message: Message) -> None:
         """One message of the answer."""
@@ -83,11 +85,13 @@ class _Answer:
     async def _in_pieces(self, message: Message) -> None:
         """A long body, the next piece when the caller has taken the last one: what it does not read is not kept twice.
 
-        Its bytes may be shared by all who ask for them; what waits in a connection is a copy.
+        Its bytes may be shared by all who ask for them; what waits in a connection is a copy. Uploads come first.
         """
+        state = self.scope["app"].state
         body, more = memoryview(message["body"]), message.get("more_body", False)
         for at in range(0, len(body), PIECE):
             last = at + PIECE >= len(body)
+            await self.pace.piece(state.last_upload, PIECE)
             await self.send({**message, "body": bytes(body[at : at + PIECE]), "more_body": more or not last})
 
     async def problem(self, problem: Problem) -> None:

@@ -1,7 +1,8 @@
 """Uploads come first: those who only look take turns, a few at a time, and pause between turns while uploads come in.
 
 A page that takes a millisecond is followed by two for uploads, so that however many look, at most a third of the time
-goes to them. A turn ends where the answer begins: whoever reads slowly keeps nobody waiting.
+goes to them. A turn ends where the answer begins: whoever reads slowly keeps nobody waiting. What long answers take of
+the processor is their bytes: all of them together get so many a second (:class:`Pace`) while uploads come in.
 """
 
 from __future__ import annotations
@@ -19,12 +20,30 @@ PAUSE = 2.0
 """How long a place stays empty after a turn, as a multiple of it, while uploads come in."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 """Seconds. Before its turn and after it a request costs something too, which no turn shows."""
-RECENT = 0.05
-"""Seconds for which an upload counts as coming in."""
+RECENT = 0.5
+"""Seconds for which an upload counts as coming in: longer than a commit takes, while all who upload wait for it."""
+BYTES_A_SECOND = 32e6
+"""Of all long answers together, while uploads come in; that is a tenth of one processor or so."""
 MOST_WAITING = 1000
 PATIENCE = 10.0
 LOOKS = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT"})
 _OPERATORS = "/v1/admin/"
+
+
+class Pace:
+    """Long answers go out piece by piece, one after the other for all who download, while uploads come in."""
+
+    def __init__(self) -> None:
+        self.free = 0.0  # when the next piece may go
+
+    async def piece(self, last_upload: float, size: int) -> None:
+        """Wait until so many bytes may go."""
+        if time.monotonic() - last_upload > RECENT:
+            return
+        now = asyncio.get_running_loop().time()
+        due = max(now, self.free)
+        self.free = due + size / BYTES_A_SECOND
+        await asyncio.sleep(due - now)
 
 
 class Share:

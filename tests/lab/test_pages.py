@@ -1,0 +1,86 @@
+"""``hushcall prove pages``: what is said of uploads beside those who look was counted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.new_folder import open_new
+from tests.server.serving import Clock, settings_for
+
+from hushcall.formats.blocklists import WRITERS
+from hushcall.lab.live.load import Connection
+from hushcall.lab.live.looking import look
+from hushcall.lab.prove.pages import BLOCKS, PAGES, Looked, bear_looks, listed
+from hushcall.privacy.coins import seeded
+from hushcall.server.publishing.publisher import newest_list
+
+
+def test_the_long_list_blocks_every_number_that_it_says(tmp_path: Path) -> None:
+    service = open_new(settings_for(tmp_path / "data"), seeded(b"a long list"), Clock())
+    listed(service, 1000)
+    with service.store.read() as connection:
+        found = newest_list(connection)
+    service.close()
+    assert found is not None
+    assert len(found.entries) == len(found.to_block().entries) == 1000
+
+
+def test_every_export_is_among_the_pages() -> None:
+    assert {page.rpartition("/")[2] for page in PAGES} > {writer.filename for writer in WRITERS.values()}
+
+
+def test_what_counts_as_kept() -> None:
+    kept = Looked("/", 1, 1000.0, 30.0, 700.0, 250.0, 9.0, refused=5, failed=0)
+    assert kept.ok
+    assert not Looked("/", 1, 1000.0, 30.0, 699.0, 250.0, 9.0, refused=0, failed=0).ok
+    assert not Looked("/", 1, 1000.0, 30.0, 700.0, 251.0, 9.0, refused=0, failed=0).ok
+    assert not Looked("/", 1, 1000.0, 30.0, 700.0, 250.0, 9.0, refused=0, failed=1).ok
+
+
+def test_clients_ask_again_and_again_and_are_counted() -> None:
+    long = b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n" + bytes(200_000)
+    answers = iter([long, long, b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", b""])
+
+    async def run() -> Any:
+        over = asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(1):
+                said = next(answers, None)
+                if said is None:
+                    over.set()  # the one that is being answered is not counted
+                    await over.wait()
+                    return
+                writer.write(said)
+                if not said:
+                    break
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await look({"host": "127.0.0.1", "port": port, "clients": 1, "request": "00"}, over)
+
+    assert asyncio.run(run())["statuses"] == {"200": 2, "503": 1, "000": 1}
+
+
+def test_a_long_answer_is_read_whatever_pieces_it_comes_in() -> None:
+    async def run(step: int) -> bytes:
+        connection, answer = Connection(), b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n123456789"
+        connection.done = asyncio.get_running_loop().create_future()
+        for at in range(0, len(answer), step):
+            assert not connection.done.done()
+            connection.data_received(answer[at : at + step])
+        return await asyncio.wait_for(connection.done, 10)
+
+    for step in (1, 2, 3, 7, 38, 47, 48, 100):
+        assert asyncio.run(run(step)) == b"200"
+
+
+@pytest.mark.slow
+def test_uploads_beside_those_who_look_are_all_taken() -> None:
+    found = bear_looks(50, 4 * BLOCKS, "", lambda *_: None, ["/", f"/v1/lists/current/{WRITERS['plain'].filename}"])
+    assert [one.failed for one in found] == [0, 0]
+    assert all(one.per_second > 0 and one.pages_per_second > 0 and one.size > 0 for one in found)
