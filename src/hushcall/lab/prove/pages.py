@@ -34,6 +34,8 @@ CLIENTS, CONNECTIONS = 32, 64
 BLOCKS = 3
 """Turns alone, and as many beside those who look, for each page."""
 LEAST_SHARE, MOST_P99_MS = 0.7, 250.0
+LEAST_PHONES = 2000
+"""With fewer, their area codes would not be collected."""
 PATIENCE = 120.0
 PAGES = (
     *("/", "/docs", "/readyz", "/api/blocklist", "/v1/lists/current/blocklist.jsonl"),
@@ -74,7 +76,7 @@ def bear_looks(entries: int, uploads: int, url: str, progress: Progress, pages: 
     with on(server_core), filled(url) as service:
         progress("a list", 0, 1)
         listed(service, entries)
-        requests = iter(prepared(service, 2 * BLOCKS * size * len(pages), progress))
+        requests = iter(prepared(service, max(2 * BLOCKS * size * len(pages), LEAST_PHONES), progress))
         settings = load_settings(data=service.settings.data, database=url)
         with process(SERVER, settings.model_dump_json()) as port:
             found = []
