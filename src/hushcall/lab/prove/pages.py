@@ -87,7 +87,7 @@ def bear_looks(entries: int, uploads: int, url: str, progress: Progress, pages: 
                     progress(page, place * BLOCKS + block, BLOCKS * len(pages))
                     some, others = ([next(requests) for _ in range(size)] for _ in range(2))
                     alone.add(drive(port, some, CONNECTIONS, 0.0, load_core))
-                    with _looking(port, page, load_core, looks):
+                    with _looking(port, page, some[0], load_core, looks):
                         beside.add(drive(port, others, CONNECTIONS, 0.0, load_core))
                 found.append(_looked(page, length, alone, beside, looks))
     return found
@@ -133,10 +133,13 @@ def _first(port: int, page: str) -> int:
 
 
 @contextmanager
-def _looking(port: int, page: str, core: int | None, seen: list[dict[str, Any]]) -> Iterator[None]:
-    """So many clients ask for the page, for as long as this lasts; what they saw is added."""
+def _looking(port: int, page: str, upload: bytes, core: int | None, seen: list[dict[str, Any]]) -> Iterator[None]:
+    """So many clients ask for the page, for as long as this lasts; what they saw is added.
+
+    ``upload`` was acknowledged: it is sent again now and then, so that what is measured is not how uploads begin.
+    """
     request = f"GET {page} HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode()
-    plan = {"host": HOST, "port": port, "clients": CLIENTS, "request": request.hex()}
+    plan = {"host": HOST, "port": port, "clients": CLIENTS, "request": request.hex(), "upload": upload.hex()}
     with on(core):
         words = [sys.executable, "-m", "hushcall.lab.live.looking"]
         looking = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
