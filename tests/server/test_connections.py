@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -147,7 +148,8 @@ def test_a_long_answer_leaves_in_pieces() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}
 
-    scope = {"type": "http", "method": "GET", "headers": [], "path": "/"}
+    state = SimpleNamespace(last_upload=float("-inf"))
+    scope = {"type": "http", "method": "GET", "headers": [], "path": "/", "app": SimpleNamespace(state=state)}
     asyncio.run(Border(app, 1000)(scope, receive, send))
     bodies = [message["body"] for message in sent[1:]]
     assert b"".join(bodies) == data
