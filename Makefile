@@ -95,7 +95,12 @@ prove-long: $(VENV)/.dev  ## the same for a night: a thousand kills, ten thousan
 	@$(BIN)/hushcall prove poisoning
 	@$(BIN)/hushcall prove crash --cycles 1000
 	@$(BIN)/hushcall prove crash --cycles 300 --database postgresql --no-bugs
-	@$(BIN)/hushcall prove faults --runs 10000 --bugs
+	@$(BIN)/hushcall prove crash --cycles 100 --workers 4 --no-bugs
+	@$(BIN)/hushcall prove faults --runs 10000 --jobs 2 --bugs
+	@$(BIN)/hushcall prove races --races 1000
+	@$(BIN)/hushcall prove races --races 1000 --database postgresql --no-bugs
+	@$(BIN)/hushcall prove load --seconds 600
+	@$(BIN)/python tests/fuzz/fuzz_wire.py --runs 10000000 --text-runs 1000000 --jobs 2
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks

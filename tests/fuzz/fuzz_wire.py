@@ -1,9 +1,11 @@
 """Fuzz what comes over the wire or from another machine's disk: reports, tallies, tokens, sealed messages, documents.
 
-``python tests/fuzz/fuzz_wire.py --runs 10000000`` gives so many inputs to each reader, one after the other, each in a
-process of its own, and says how long that took and how much memory; ``--reader NAME`` takes one, ``--guided`` lets
-atheris choose inputs by what they reach. A reader may only raise :class:`HushcallError`. Inputs are damaged honest
-ones, random bytes, and for what carries a checksum also damaged ones with the right checksum.
+``python tests/fuzz/fuzz_wire.py --runs 10000000`` gives so many inputs to each parser, one after the other, each in a
+process of its own, and says how long that took and how much memory. Readers that are the same code with other
+parameters share a parser's inputs; one whose inputs are large gets fewer. ``--jobs`` has several at work, ``--reader
+NAME`` takes one, ``--guided`` lets atheris choose inputs by what they reach. A reader may only raise
+:class:`HushcallError`. Inputs are damaged honest ones, random bytes, and for what carries a checksum also damaged ones
+with the right checksum.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 MOST_MB = 200
 """What reading may add to a process, whatever the input is."""
-CHUNK = 10_000
+CHUNK, LARGE = 10_000, 1 << 14
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Reader:
     honest: bytes
     binary: bool = True
     sealed: Callable[[bytes], bytes] = bytes
+    parser: str = ""  # what reads, where several readers are the same code with other parameters
 
 
 def _tally_sealed(data: bytes) -> bytes:
@@ -50,10 +56,9 @@ def _mechanisms() -> Iterator[Reader]:
     for case in CASES:
         learner = case.make(bytes(32))
         reports = reports_of(learner, list(case.items[:3]), b"fuzz")
-        yield Reader(f"report of {case.name}", learner.mechanism.parse, reports[0][1])
-        yield Reader(
-            f"tally of {case.name}", learner.from_bytes, learner.tally(reports).to_bytes(), sealed=_tally_sealed
-        )
+        parse, packed = learner.mechanism.parse, learner.tally(reports).to_bytes()
+        yield Reader(f"report of {case.name}", parse, reports[0][1], parser=parse.__qualname__)
+        yield Reader(f"tally of {case.name}", learner.from_bytes, packed, sealed=_tally_sealed, parser="tally")
 
 
 def _anonymous() -> Iterator[Reader]:
@@ -184,15 +189,16 @@ def feed(reader: Reader, runs: int, say: Callable[[int], None] = lambda _: None)
         say(start + CHUNK)
     added = peak_mb() - before
     assert added < MOST_MB, f"{reader.name}: {added:.0f} MB"
-    spent = round(time.process_time() - begin, 1)
+    spent = round(time.process_time() - begin, 2)
     return {"reader": reader.name, "inputs": runs, "core_seconds": spent, "added_mb": round(added, 1)}
 
 
 def main() -> None:
     """One reader after the other, each in a process of its own; or one of them by atheris."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--runs", type=int, default=100_000, help="inputs for each reader")
+    options.add_argument("--runs", type=int, default=100_000, help="inputs for each parser")
     options.add_argument("--text-runs", type=int, default=0, help="inputs for each that reads text; default: as --runs")
+    options.add_argument("--jobs", type=int, default=1, help="readers at work at once")
     options.add_argument("--reader", help="only this one")
     options.add_argument("--guided", action="store_true", help="let atheris choose the inputs; needs --reader")
     chosen = options.parse_args()
@@ -200,14 +206,32 @@ def main() -> None:
         sys.exit(f"fuzz_wire: --reader must be one of {', '.join(readers())}")
     if chosen.guided:
         return guided(chosen.reader, chosen.runs)
-    from concurrent.futures import ProcessPoolExecutor
-
     names = [chosen.reader] if chosen.reader else list(readers())
-    for name in names:
-        runs = chosen.runs if readers()[name].binary else chosen.text_runs or chosen.runs
-        with ProcessPoolExecutor(1) as alone:
-            print(json.dumps(alone.submit(_fed, name, runs).result()), flush=True)
+    shares = _shares(names, chosen.runs, chosen.text_runs)
+    with ThreadPoolExecutor(chosen.jobs) as threads:
+        work = [threads.submit(_alone, *share) for share in shares.items()]
+        for done in as_completed(work):
+            print(json.dumps(done.result()), flush=True)
     return None
+
+
+def _shares(names: Sequence[str], runs: int, text_runs: int) -> dict[str, int]:
+    """How many inputs each reader gets: those of a parser together what is asked for, large ones a tenth of others."""
+    chosen = [readers()[name] for name in names]
+    weights = {one.name: 1 if len(one.honest) > LARGE else 10 for one in chosen}
+    sums = Counter[str]()
+    for one in chosen:
+        sums[one.parser or one.name] += weights[one.name]
+    return {
+        one.name: -(-(runs if one.binary else text_runs or runs) * weights[one.name] // sums[one.parser or one.name])
+        for one in chosen
+    }
+
+
+def _alone(name: str, runs: int) -> dict[str, Any]:
+    """In a process of its own, whose memory is its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        return alone.submit(_fed, name, runs).result()
 
 
 def _fed(name: str, runs: int) -> dict[str, Any]:

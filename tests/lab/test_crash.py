@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from tests.server.serving import Clock, Village, newest, settings_for
 
 from hushcall.lab.prove import crash, mortal
+from hushcall.lab.prove.child import Child, Cold, Forked
+from hushcall.lab.prove.keeper import Relay, free_port
 from hushcall.lab.prove.mortal import Fate, Hook
 from hushcall.lab.prove.planted_server import BUGS
 from hushcall.lab.prove.tallied import Sent, Tallied, compared
@@ -117,6 +119,32 @@ def test_a_server_that_is_killed_loses_nothing() -> None:
     assert found.ok
     assert found.kills >= found.cycles >= 7
     assert found.acknowledged > crash.PHONES / 2
+
+
+@pytest.mark.slow
+def test_a_server_whose_workers_are_killed_loses_nothing() -> None:
+    found = crash.prove(7, seed=1, workers=2)
+    assert found.broken == ""
+    assert found.workers == 2
+    assert found.kills >= found.cycles >= 7
+    assert 0 < found.nameless < found.acknowledged
+
+
+@pytest.mark.parametrize("kind", [Cold, Forked])
+def test_a_process_can_be_killed_from_any_thread(kind: type[Child], tmp_path: Path) -> None:
+    child = kind(["serve", "--no-such-option"], {}, tmp_path / "log")
+    child.wait()
+    assert child.status() == 2
+    assert "no-such-option" in (tmp_path / "log").read_text("utf-8")
+    relay = Relay(1, tmp_path, free_port())
+    relay.start(cold=kind is Cold)
+    ending = Thread(target=relay.child.wait)
+    ending.start()
+    assert relay.ready()
+    relay.child.kill()
+    ending.join(60)
+    assert relay.child.status() == -signal.SIGKILL
+    relay.child.kill()  # it is dead already
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hushcall.lab.prove import faults
+from hushcall.lab.prove import operators
 from hushcall.lab.prove.faults import KINDS, Fault, play, prove, schedule, shrunk, silence
 from hushcall.lab.prove.planted_world import BUGS
 
@@ -30,11 +30,20 @@ def test_promises_are_kept_for_many_runs() -> None:
 
 
 @pytest.mark.slow
+def test_several_processes_find_what_one_finds() -> None:
+    bug = "what is published is remembered"
+    alone, together = (prove(25, seed=1, shrink=False, plant=bug, jobs=jobs) for jobs in (1, 2))
+    assert alone == together
+    assert alone.first is not None
+    assert prove(11, seed=1, jobs=2) == prove(11, seed=1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_noticed_and_its_run_repeats(bug: str) -> None:
+    found = prove(40, seed=SEEDS.get(bug, 1), shrink=False, plant=bug)
+    assert found.first is not None
     with BUGS[bug](), silence():
-        found = prove(40, seed=SEEDS.get(bug, 1), shrink=False)
-        assert found.first is not None
         again = play(found.first.seed)
         assert again == found.first, "the same number is the same run, to the same step"
     assert "broke down" not in found.first.broken
@@ -53,7 +62,7 @@ SEEDS = {
 
 def test_a_run_is_made_shorter() -> None:
     def numbered(act: str) -> int:
-        return next(n for n in range(1000) if random.Random(n).choice(list(faults._ACTS)) == act)
+        return next(n for n in range(1000) if random.Random(n).choice(list(operators.ACTS)) == act)
 
     noise = [Fault(step, "messages are lost", step) for step in (1, 4)]
     needed = [Fault(3, "an operator acts", numbered("hold")), Fault(4, "an operator acts", numbered("release"))]

@@ -23,6 +23,7 @@ def crash(
     database: Annotated[
         str, typer.Option(help="URL of an empty PostgreSQL database, or: postgresql, one of its own. Default: SQLite.")
     ] = "",
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Of the server, each of which may be killed.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Where it dies; the machine has its say in when.")] = 1,
     plant: Annotated[str, typer.Option(help="Plant one bug in the server, by its name, and run with it.")] = "",
     bugs: Annotated[bool, typer.Option(help="Plant each bug too, over SQLite, and see that it is noticed.")] = True,
@@ -30,10 +31,12 @@ def crash(
 ) -> None:
     """Kill a running server again and again while phones report; compare what it acknowledged with what it counted.
 
-    The server is a process of 'hushcall serve'. It dies by SIGKILL right before or after commits and at random moments,
-    also while it starts; in some rounds it stands still until another server has taken over. Phones ask again until
-    they are answered. Seconds a cycle. Exits with 1 if a report was lost, counted twice or made up, or a
-    planted bug (acknowledged-before-commit, retry-counted, lease-without-fencing) was not noticed.
+    The server is a process of 'hushcall serve', or one with workers, with a 'hushcall relay' before it. They die by
+    SIGKILL, right before or after commits and at random moments, also while they start; in some rounds the server
+    stands still until another has taken over. Half of the phones report by name, half with blind tokens through the
+    relay; all ask again until they are answered. A second or more a cycle.
+    Exits with 1 if a report was lost, counted twice or made up, or a planted bug (acknowledged-before-commit,
+    retry-counted, lease-without-fencing) was not noticed.
 
     [bold]Examples[/bold]
 
@@ -42,6 +45,8 @@ def crash(
       hushcall prove crash --cycles 1000 --no-bugs --json
 
       hushcall prove crash --cycles 300 --no-bugs --database postgresql
+
+      hushcall prove crash --cycles 50 --no-bugs --workers 4
 
       hushcall prove crash --cycles 5 --plant retry-counted
     """
@@ -60,7 +65,7 @@ def crash(
         def watch(label: str) -> Any:
             return lambda done, total: show.step(bar, label, done, total)
 
-        survived = proof.prove(cycles, seed, url, plant, watch("cycles"))
+        survived = proof.prove(cycles, seed, url, plant, watch("cycles"), workers=workers)
         for name in BUGS if bugs and not plant else ():
             progress = watch(f"with a bug: {name}")
             noticed[name] = proof.prove(BUG_CYCLES, seed, "", name, progress, waves=1).broken
@@ -76,9 +81,10 @@ def crash(
 def _print(survived: Survived, noticed: dict[str, str]) -> None:
     say = show.console.print
     say(
-        f"{survived.cycles:,} cycles on {survived.database}, {survived.kills:,} kills, {survived.rounds:,} rounds: "
-        f"{survived.acknowledged:,} reports acknowledged, {survived.lost} lost, {survived.twice} counted twice, "
-        f"{survived.foreign} made up. From restart to serving {survived.restart_median:.1f} s at the median, "
+        f"{survived.cycles:,} cycles on {survived.database}, {survived.kills:,} kills ({survived.relay_kills:,} of the "
+        f"relay), {survived.rounds:,} rounds: {survived.acknowledged:,} reports acknowledged, {survived.nameless:,} of "
+        f"them without a name, {survived.lost} lost, {survived.twice} counted twice, "
+        f"{survived.foreign} made up. From nothing to serving {survived.restart_median:.1f} s at the median, "
         f"{survived.restart_worst:.1f} s at the most. {survived.seconds:,.0f} s.",
         soft_wrap=True,
     )

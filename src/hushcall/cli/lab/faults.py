@@ -21,6 +21,7 @@ def faults(
     runs: Annotated[int, typer.Option(min=1, help="Runs: two days each, with faults, and two quiet ones.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="The number of the first run. The same number is the same run.")] = 1,
     plant: Annotated[str, typer.Option(help="Plant one bug, by its name, and run with it.")] = "",
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that play runs.")] = 1,
     bugs: Annotated[bool, typer.Option(help="Plant each bug too, and see that it is noticed.")] = False,
     json: Json = False,
 ) -> None:
@@ -28,7 +29,8 @@ def faults(
 
     Two workers of the server and a few phones of the library live in one process; what each run draws follows from its
     number. After each step it is checked that nothing acknowledged is lost, nothing counted twice, no more sent than
-    the ledgers say, no appealed number published, no version taken back. A run that breaks a promise is played again by
+    the ledgers say, no appealed number published, no version taken back, and once an hour that a probe is told the
+    truth about disk and rounds. A run that breaks a promise is played again by
     its number (--runs 1 --seed N) and is shown with as few faults as do it. Exits with 1 then, or if a planted bug was
     not noticed within 500 runs. Half a second a run.
 
@@ -36,7 +38,7 @@ def faults(
 
       hushcall prove faults
 
-      hushcall prove faults --runs 10000 --json
+      hushcall prove faults --runs 10000 --jobs 2 --json
 
       hushcall prove faults --bugs
 
@@ -56,14 +58,9 @@ def faults(
         def watch(label: str) -> Any:
             return lambda done, total: show.step(bar, label, done, total)
 
-        if plant:
-            with BUGS[plant]():
-                survived = proof.prove(runs, seed, watch("runs"))
-        else:
-            survived = proof.prove(runs, seed, watch("runs"))
+        survived = proof.prove(runs, seed, watch("runs"), plant=plant, jobs=jobs)
         for name in BUGS if bugs and not plant else ():
-            with BUGS[name]():
-                noticed[name] = proof.prove(BUG_RUNS, seed, watch(f"with a bug: {name}"), shrink=False)
+            noticed[name] = proof.prove(BUG_RUNS, seed, watch(f"with a bug: {name}"), shrink=False, plant=name)
     ok = survived.ok and not any(one.ok for one in noticed.values())
     if json:
         planted = {name: {"runs": one.runs, "broken": one.first and one.first.broken} for name, one in noticed.items()}

@@ -1,4 +1,4 @@
-"""``hushcall prove``: promises tested with the real code: statistics, liars, watchers, a server that dies, faults."""
+"""``hushcall prove``: promises tested with the real code: statistics, liars, watchers, crashes, faults, races."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hushcall.cli.lab.crash import crash
 from hushcall.cli.lab.faults import faults
 from hushcall.cli.lab.load import load
 from hushcall.cli.lab.poisoning import poisoning
+from hushcall.cli.lab.races import races
 from hushcall.cli.show import Json
 from hushcall.errors import MissingExtra
 from hushcall.profiles import WINDOWS
@@ -27,6 +28,7 @@ prove.command("poisoning")(poisoning)
 prove.command("load")(load)
 prove.command("crash")(crash)
 prove.command("faults")(faults)
+prove.command("races")(races)
 
 
 @prove.callback(invoke_without_command=True)
@@ -201,3 +203,4 @@ def everything(quick: Quick = False) -> None:
     poisoning(quick=quick)
     crash(7 if quick else 21)
     faults(20 if quick else 100)
+    races(20 if quick else 100)

@@ -19,7 +19,7 @@ from hushcall.numbers import NANP, Number, NumberingPlan
 from hushcall.phone.calls import candidates
 from hushcall.phone.home.store import Store
 from hushcall.phone.phone import Phone
-from hushcall.phone.reporting.transport import Answer, HttpTransport
+from hushcall.phone.reporting.transport import Answer, HttpTransport, parsed
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.round_document import RoundInfo
 
@@ -51,7 +51,8 @@ class Operator:
         headers = {"Authorization": f"Bearer {self._token}"}
         answer = self._pool.request(method, self.url + path, json=document, headers=headers)
         if answer.status >= 300:
-            raise InvalidParameter(f"{method} {path}", f"be accepted ({answer.json().get('detail')})", answer.status)
+            words = (parsed(answer.data) or {}).get("detail", "no reason given")
+            raise InvalidParameter(f"{method} {path}", f"be accepted ({words})", answer.status)
         return answer.json() if answer.data else None
 
     def tokens(self, count: int) -> list[str]:

@@ -8,35 +8,36 @@ that breaks a promise is played again by its number, to the same step, and is ma
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import random
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 
 from hushcall.errors import HushcallError
 from hushcall.lab.prove.invariants import Broken, Watch
+from hushcall.lab.prove.operators import ACTS, SUDDEN
 from hushcall.lab.prove.statistics import Progress, quiet
-from hushcall.lab.prove.world import PHONES, PLAN, SPAMMERS, Appointment, Death, World
+from hushcall.lab.prove.world import FULL, PHONES, PLAN, READ_ONLY, SPAMMERS, Appointment, Death, World
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.protocol.states import HELD, PUBLISHED
 from hushcall.server.db.trouble import ERRORS
 from hushcall.server.logs import LOGGER
-from hushcall.server.publishing import appeals
-from hushcall.server.signing import ceremony
 
 HOURS = (1, 6, 13, 18, 23)
 """When workers and phones do something, each day: announcing ends at 12, collecting at 22.8."""
 DAYS, QUIET_DAYS = 2, 2
 QUIET_HOURS = (1, 13, 23)
-MOST_FAULTS = 12
+MOST_FAULTS, CHUNK = 12, 10
 NETWORK = ("lost", "unanswered", "doubled", "delayed")
 SKEWS = (-2 * DAY, -7200, -90, 90, 7200, 10 * DAY)
 LEASE_LAPSE = 60
+DELAYS = (20, LEASE_LAPSE, 1800)
 PASSINGS = {"": 12, "take a lease": 4}
 """How often a write may be passed before something happens there: in two days most come twice."""
 BETWEEN = ("before write", "after commit")
@@ -94,7 +95,7 @@ def play(seed: int, faults: Sequence[Fault] | None = None) -> Ended:
     world = World(seed)
     watch, life, steps = Watch(world), _Life(world), 0
     try:
-        for steps, act in enumerate(life.acts(faults), 1):  # noqa: B007
+        for steps, act in enumerate(life.acts(faults, watch), 1):  # noqa: B007
             act()
             watch.look()
         steps += 1
@@ -121,11 +122,11 @@ class _Life:
         self.start = self.world.now
         self.mended: list[Callable[[], None]] = []
 
-    def acts(self, faults: Sequence[Fault]) -> Iterator[Callable[[], object]]:
+    def acts(self, faults: Sequence[Fault], watch: Watch) -> Iterator[Callable[[], object]]:
         """What happens, one after the other."""
         for step in range(DAYS * len(HOURS)):
             day, hour = divmod(step, len(HOURS))
-            self.world.now = self.start + day * DAY + HOURS[hour] * 3600
+            self.world.now = max(self.world.now, self.start + day * DAY + HOURS[hour] * 3600)
             for mend in self.mended:
                 mend()
             self.mended = []
@@ -136,6 +137,7 @@ class _Life:
                     yield partial(KINDS[fault.kind], self, random.Random(fault.number))
             yield self.world.arrive
             yield from self._everybody()
+            yield watch.ask
 
     def _everybody(self) -> Iterator[Callable[[], object]]:
         order: list[Callable[[], object]] = [partial(self.world.turn, place) for place in (0, 1)]
@@ -170,6 +172,7 @@ class _Life:
                 for place in range(PHONES if day == DAYS else 0):
                     world.visit(place)
                 watch.look()
+                watch.ask()
         if not all(healthy):
             raise Broken("a worker is not well although nothing disturbs it")
         if len(watch.states) < began + QUIET_DAYS - 1:
@@ -214,6 +217,14 @@ class _Life:
         self.world.broken_disk = pragma
         self.mended.append(lambda: setattr(self.world, "broken_disk", ""))
 
+    def slow(self, dice: random.Random) -> None:
+        """A commit takes so long that a lease may run out over it, or a phase."""
+
+        def wait() -> None:
+            self.world.now += dice.choice(DELAYS)
+
+        self._appoint(dice, ("before commit",), wait)
+
     def clock(self, dice: random.Random, *, stays: bool) -> None:
         """A worker's clock is wrong: until the next hour, or from now on."""
         worker, before = dice.choice(self.world.workers), 0
@@ -237,7 +248,7 @@ class _Life:
 
     def operator(self, dice: random.Random, *, interrupts: bool) -> None:
         """An operator does something, in peace or in the middle of something else."""
-        act = partial(self._operate, dice.choice(SUDDEN if interrupts else list(_ACTS)), dice.randrange(1 << 30))
+        act = partial(self._operate, dice.choice(SUDDEN if interrupts else list(ACTS)), dice.randrange(1 << 30))
         if interrupts:
             self._appoint(dice, BETWEEN, act, PUBLISHING)
         else:
@@ -247,64 +258,19 @@ class _Life:
         dice = random.Random(number)
         worker = dice.choice(self.world.workers)
         try:
-            worker.alive(lambda: _ACTS[what](worker.service, dice))
+            worker.alive(lambda: ACTS[what](worker.service, dice))
         except (HushcallError, *ERRORS):
             return  # refused, or the database is in trouble: the operator is told
 
 
-def _round_act(service: Any, dice: random.Random, name: str) -> None:
-    newest = service.rounds.newest()
-    if newest is not None:
-        number = max(1, newest.id - dice.randrange(2))
-        act = getattr(service.rounds, name)
-        act(number) if name == "release" else act(number, "a look")
-
-
-def _appeal(service: Any, _: random.Random) -> None:
-    for number in SPAMMERS:
-        service.corrections.appeal(number, "mine", "its owner", service.now)
-
-
-def _hold_and_discard(service: Any, dice: random.Random) -> None:
-    state = dice.getstate()
-    _round_act(service, dice, "hold")
-    dice.setstate(state)
-    _round_act(service, dice, "discard")
-
-
-def _withdraw(service: Any, dice: random.Random) -> None:
-    for row in appeals.appeals(service.store):
-        if row.closed is None and dice.random() < 0.7:
-            service.corrections.close(row.id, "withdrawn", service.now)
-
-
-def _allow(service: Any, dice: random.Random) -> None:
-    service.corrections.allow(dice.choice(SPAMMERS), "a school", "operator", service.now)
-
-
-def _rotate(service: Any, dice: random.Random) -> None:
-    role, moment = dice.choice(("timestamp", "snapshot", "targets")), datetime.fromtimestamp(service.now, UTC)
-    ceremony.rotate(service.store, service.settings.keys, role, moment, lambda _: b"")
-
-
-_ACTS: dict[str, Callable[[Any, random.Random], None]] = {
-    "hold": partial(_round_act, name="hold"),
-    "release": partial(_round_act, name="release"),
-    "discard": partial(_round_act, name="discard"),
-    "hold and discard": _hold_and_discard,
-    "appeal": _appeal,
-    "withdraw": _withdraw,
-    "allow": _allow,
-    "rotate a key": _rotate,
-    "force": lambda service, _: service.rounds.advance(service.now, force=True),
-}
 KINDS: dict[str, Callable[[_Life, random.Random], None]] = {
     **{f"messages are {what}": partial(_Life.network, what=what) for what in NETWORK},
     "a commit fails": partial(_Life.database, where="before commit"),
     "a commit is not confirmed": partial(_Life.database, where="after commit"),
     "a worker dies": _Life.death,
-    "the disk is full": partial(_Life.disk, pragma="PRAGMA max_page_count=1"),
-    "the disk is read-only": partial(_Life.disk, pragma="PRAGMA query_only=ON"),
+    "the disk is full": partial(_Life.disk, pragma=FULL),
+    "the disk is read-only": partial(_Life.disk, pragma=READ_ONLY),
+    "the disk is slow": _Life.slow,
     "a clock jumps": partial(_Life.clock, stays=False),
     "a clock is wrong": partial(_Life.clock, stays=True),
     "a phone's clock is wrong": _Life.phones_clock,
@@ -315,8 +281,6 @@ KINDS: dict[str, Callable[[_Life, random.Random], None]] = {
 """What can go wrong, by name."""
 
 
-SUDDEN = ("hold", "hold and discard", "appeal", "allow", "rotate a key", "force")
-"""What an operator may do in the middle of something."""
 OFTEN = (*["an operator interrupts"] * 3, *["a worker stalls"] * 2, "a worker dies", "a commit fails")
 """What is drawn more often: most of it meets nothing."""
 
@@ -361,14 +325,47 @@ def silence() -> Iterator[None]:
         logger.disabled = before
 
 
-def prove(runs: int, seed: int = 1, progress: Progress = quiet, *, shrink: bool = True) -> Survived:
-    """Runs ``seed``, ``seed`` + 1, …; stops at the first that breaks a promise, and makes it shorter."""
+def prove(
+    runs: int, seed: int = 1, progress: Progress = quiet, *, shrink: bool = True, plant: str = "", jobs: int = 1
+) -> Survived:
+    """Runs ``seed``, ``seed`` + 1, …; stops at the first that breaks a promise, and makes it shorter.
+
+    ``plant`` names a bug that all have; ``jobs`` of them are played at once. What is found is the same for any number.
+    """
     steps = faults = 0
-    with silence():
-        for done in range(runs):
+    with _planted(plant):
+        for done, ended in enumerate(_played(range(seed, seed + runs), plant, jobs)):
             progress(done, runs)
-            ended = play(seed + done)
             steps, faults = steps + ended.steps, faults + len(ended.faults)
             if ended.broken:
                 return Survived(done + 1, steps, faults, ended, shrunk(ended) if shrink else ended)
     return Survived(runs, steps, faults)
+
+
+def _played(seeds: range, plant: str, jobs: int) -> Iterator[Ended]:
+    """The runs in their order, by so many processes."""
+    if jobs == 1:
+        yield from map(play, seeds)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context) as pool:
+        pending: deque[Future[list[Ended]]] = deque()
+        for start in range(0, len(seeds), CHUNK):
+            pending.append(pool.submit(_some, seeds[start : start + CHUNK], plant))
+            if len(pending) > 2 * jobs:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+
+
+def _some(seeds: range, plant: str) -> list[Ended]:
+    with _planted(plant):
+        return [play(seed) for seed in seeds]
+
+
+@contextmanager
+def _planted(plant: str) -> Iterator[None]:
+    from hushcall.lab.prove.planted_world import BUGS
+
+    with silence(), BUGS[plant]() if plant else nullcontext():
+        yield

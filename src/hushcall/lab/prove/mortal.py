@@ -9,12 +9,13 @@ two seconds, so that it can be lost in a minute. And decoders are not compiled b
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
 import signal
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,14 +24,14 @@ from typing import Any
 from hushcall.server import serve, service
 from hushcall.server.db import leases
 
-PROGRAM = "from hushcall.lab.prove import mortal; mortal.prepare(); from hushcall.cli import main; main()"
-"""What the process runs. The command line is on a floor above this one, which its tests may know and this may not."""
+PROGRAM = "from hushcall.lab.prove import mortal; mortal.become()"
+"""What a new interpreter runs."""
 FOLDER, PLANT = "HUSHCALL_PROVE_FOLDER", "HUSHCALL_PROVE_PLANT"
 FACTORY = f"{__name__}:worker_app"
 LEASE_SECONDS = 2.0
 STILL_SECONDS = 120.0
 """Nobody stands still for longer, whoever forgot to wake it."""
-_FATE, _MET, _WOKEN = "fate.json", "met", "woken"
+_FATE, _MET, _WOKEN, WORKER = "fate.json", "met", "woken", "worker-"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Hook:
         self.passed += 1
         if self.passed == found["passing"] and self._first():
             if not found["stops"]:
-                os.kill(os.getpid(), signal.SIGKILL)
+                end(self.folder, os.getpid())
             self.still = True
             self._stand_still()
 
@@ -98,6 +99,25 @@ class Hook:
         except FileExistsError:
             return False
         return True
+
+
+def become() -> None:
+    """Be the command that was asked for. The command line is on a floor above this one, and is known by name only."""
+    if FOLDER in os.environ:
+        prepare()
+    importlib.import_module("hushcall.cli").main()
+
+
+def workers(folder: Path) -> list[int]:
+    """The processes of a server that have begun to serve, and that nobody has killed."""
+    return sorted(int(one.name.removeprefix(WORKER)) for one in folder.glob(f"{WORKER}*"))
+
+
+def end(folder: Path, worker: int) -> None:
+    """SIGKILL to a worker. It is struck off first: its number may soon be another's."""
+    (folder / f"{WORKER}{worker}").unlink(missing_ok=True)
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
 
 
 def prepare() -> None:
@@ -120,4 +140,5 @@ def worker_app() -> Any:
     """The application of a worker: one that is a process of its own has to be prepared first."""
     if serve._FACTORY != FACTORY:
         prepare()
+    (Path(os.environ[FOLDER]) / f"{WORKER}{os.getpid()}").touch()
     return serve.worker_app()

@@ -18,6 +18,7 @@ from hushcall.protocol.states import ANNOUNCING, CLOSED, HELD, PUBLISHED
 from hushcall.server.db import schema
 from hushcall.server.db.store import PublishedFiles, Store
 from hushcall.server.db.trouble import ERRORS
+from hushcall.server.http import readiness
 from hushcall.server.intake import intake
 from hushcall.server.intake.intake import Answer, Intake, Upload
 from hushcall.server.publishing import publisher
@@ -114,5 +115,7 @@ BUGS: dict[str, Bug] = {
     "a released round begins anew": lambda: patch.object(Rounds, "release", _from_the_start),
     "a discarded round keeps its reports": lambda: patch.object(Rounds, "discard", _kept),
     "a clock that was ahead is believed": lambda: patch.object(state_machine, "brought_back", lambda *_: None),
+    "a probe reads and does not write": lambda: patch.object(Store, "beat", lambda *_: None),
+    "a late round is not told": lambda: patch.object(readiness, "overdue", lambda *_: 0),
     "a retry of a phone is made anew": planted.BUGS["a retry is made anew"],
 }

@@ -33,6 +33,8 @@ from hushcall.protocol.wire import COVER
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db.store import BUSY_SECONDS, Store, make_engine
 from hushcall.server.db.trouble import ERRORS
+from hushcall.server.http import readiness
+from hushcall.server.http.readiness import Standing
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds.round_status import round_info
@@ -49,6 +51,8 @@ LIMITS = Limits(report=Fraction(16), window=Fraction(10_000), life=Fraction(100_
 MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of this run's own is made in it)
 
 
+FULL, READ_ONLY = "PRAGMA max_page_count=1", "PRAGMA query_only=ON"
+"""What a transaction of SQLite is told where the disk has no room for one page more, and where it takes nothing."""
 _COMPILED: dict[Any, Any] = {}
 """Statements that were compiled in another run need not be again."""
 
@@ -320,6 +324,14 @@ class World:
             self.phones[place].report()
         except HushcallError:
             return  # it looks again
+
+    def standing(self, worker: Worker) -> Standing:
+        """What a worker says of itself to whoever asks /readyz. Nothing else happens meanwhile."""
+        before, self.boundaries.busy = self.boundaries.busy, True
+        try:
+            return readiness.looked_at(worker.service)
+        finally:
+            self.boundaries.busy = before
 
     def close(self) -> None:
         """Let everything go."""

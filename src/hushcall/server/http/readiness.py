@@ -90,19 +90,24 @@ class Watch:
         return found
 
     def _checks(self) -> Standing:
-        service, missing, late = self.service, dict[str, str](), dict[str, str]()
-        try:
-            with service.store.read(PATIENCE) as connection:
-                roles = signer.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
-                behind = overdue(connection, service.now)
-            missing |= {role.role: "its signature has expired" for role in roles if role.expired}
-            if behind > LATE_SECONDS:
-                late["rounds"] = f"should have moved {behind} s ago"
-            service.store.beat(service.worker, service.clock(), PATIENCE)
-        except (sa.exc.SQLAlchemyError, OSError) as error:
-            missing["database"] = cause_of(error) or "does not answer"
-        except HushcallError:
-            missing["lists"] = "have no signed metadata that can be read"
-        if gone := [role for role in keys.ONLINE if not keys.key_files(service.settings.keys, role)]:
-            missing["keys"] = f"there is none for {', '.join(gone)}: this worker cannot publish"
-        return Standing(missing, late)
+        return looked_at(self.service)
+
+
+def looked_at(service: Service) -> Standing:
+    """How a worker stands, by a look at all that it needs."""
+    missing, late = dict[str, str](), dict[str, str]()
+    try:
+        with service.store.read(PATIENCE) as connection:
+            roles = signer.status(PublishedFiles(connection), datetime.fromtimestamp(service.now, UTC))
+            behind = overdue(connection, service.now)
+        missing |= {role.role: "its signature has expired" for role in roles if role.expired}
+        if behind > LATE_SECONDS:
+            late["rounds"] = f"should have moved {behind} s ago"
+        service.store.beat(service.worker, service.clock(), PATIENCE)
+    except (sa.exc.SQLAlchemyError, OSError) as error:
+        missing["database"] = cause_of(error) or "does not answer"
+    except HushcallError:
+        missing["lists"] = "have no signed metadata that can be read"
+    if gone := [role for role in keys.ONLINE if not keys.key_files(service.settings.keys, role)]:
+        missing["keys"] = f"there is none for {', '.join(gone)}: this worker cannot publish"
+    return Standing(missing, late)
