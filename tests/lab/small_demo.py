@@ -19,7 +19,7 @@ from hushcall.lab.live.demo import Day
 
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).with_suffix(".json")
-PHONES, DAYS = 500, 3
+PHONES, DAYS = 500, 4
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 SMALL = ["--phones", str(PHONES), "--days", str(DAYS)]
 HEAD = "day  reports"
