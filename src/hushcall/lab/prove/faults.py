@@ -172,7 +172,7 @@ class _Life:
                 for place in range(PHONES if day == DAYS else 0):
                     world.visit(place)
                 watch.look()
-                watch.ask()
+            watch.ask()
         if not all(healthy):
             raise Broken("a worker is not well although nothing disturbs it")
         if len(watch.states) < began + QUIET_DAYS - 1:

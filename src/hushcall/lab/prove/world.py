@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
 
 from hushcall.errors import HushcallError, Refused, Unreachable
 from hushcall.numbers import NumberingPlan, plans
@@ -53,8 +53,6 @@ MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of this run's own is made in 
 
 FULL, READ_ONLY = "PRAGMA max_page_count=1", "PRAGMA query_only=ON"
 """What a transaction of SQLite is told where the disk has no room for one page more, and where it takes nothing."""
-_COMPILED: dict[Any, Any] = {}
-"""Statements that were compiled in another run need not be again."""
 
 
 class Death(BaseException):
@@ -197,6 +195,7 @@ class Worker:
     """One process of the server: it may die at any boundary, and begins anew."""
 
     world: World
+    place: int
     skew: int = 0
 
     def __post_init__(self) -> None:
@@ -205,9 +204,9 @@ class Worker:
     def start(self) -> None:
         """Begin, over what is on disk."""
         world = self.world
-        engine = make_engine(world.settings.url)
-        engine.update_execution_options(compiled_cache=_COMPILED)
-        store = SimulatedStore(engine, lambda name: world.boundaries(*reversed(name.rsplit(": ", 1))))
+        store = SimulatedStore(
+            _engine(world.settings.url, self.place), lambda name: world.boundaries(*reversed(name.rsplit(": ", 1)))
+        )
         object.__setattr__(store, "world", world)
         world.workers_made += 1
         coins = seeded(f"{world.seed} worker {world.workers_made}".encode())
@@ -231,6 +230,12 @@ class Worker:
         except Death:
             self.die()
             return None
+
+
+@cache
+def _engine(url: str, _: int) -> Engine:
+    """A worker's engine. One that was closed connects anew, and knows the statements that it compiled in other runs."""
+    return make_engine(url)
 
 
 @cache
@@ -266,11 +271,11 @@ class World:
         self.on_the_way: list[Message] = []
         self.acting: int | None = None  # the worker whose turn it is
         self.buckets: dict[tuple[int, int], int] = {}  # what a phone announced in a round
-        self.folder = template.parent / f"{seed}"
+        self.folder = template.parent / "world"  # the same for all runs of a process: see _engine
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(template, self.folder)
         self.settings = _settings(self.folder)
-        self.workers = [Worker(self), Worker(self)]
+        self.workers = [Worker(self, 0), Worker(self, 1)]
         self.lines = [Line(self, place, token) for place, token in enumerate(tokens)]
         self.phone_skew = [0] * PHONES
         self.phones = [self._phone(place) for place in range(PHONES)]
