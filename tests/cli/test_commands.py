@@ -12,7 +12,9 @@ from threading import Event
 from typing import Any
 
 import pytest
+import typer.main
 
+from hushcall.audit import subjects
 from hushcall.cli import main, show
 
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
@@ -215,6 +217,18 @@ for arguments in {asked!r}:
     assert done.stdout.splitlines() == [" ".join(["2", *arguments]) for arguments in asked]
     assert done.stderr.count("pip install 'hushcall[") == len(asked)
     assert "Traceback" not in done.stderr
+
+
+def test_what_the_black_box_lacks_is_said_before_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    monkeypatch.setattr(subjects, "findings", lambda _: pytest.fail("the audit has begun"))
+    assert "pip install 'hushcall[server]'" in run("audit", "--blackbox", "--epsilon", "1", code=2).stderr
+
+
+def test_commands_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    run("--version")
+    monkeypatch.setattr(typer.main, "get_command", lambda _: pytest.fail("again"))
+    run("--version")
 
 
 def test_simulate_fits_its_spammers_to_the_users_unless_it_is_told() -> None:

@@ -18,7 +18,7 @@ BITS = 10
 EVERY = range(1 << BITS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40), st.booleans()), min_size=1, max_size=6),
     st.sets(st.integers(1, 6), min_size=1, max_size=4),
@@ -69,7 +69,7 @@ def test_fields_that_do_not_fit_are_refused() -> None:
             walsh.accumulate(words, rows, values, fields=fields)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=70), st.integers(0, 8), st.integers(0, 99))
 def test_some_at_least_is_the_plain_loop(values: list[int], first: int, threshold: int) -> None:
     words = (np.array(values, np.uint32) << np.uint32(first + 24) >> np.uint32(0)).view(np.int32)

@@ -21,7 +21,7 @@ Words = NDArray[np.uint32]
 Reports = tuple[Words, Words, int]
 
 seeds = st.integers(0, 2**32 - 1)
-several = settings(deadline=None, max_examples=60)
+several = settings(deadline=None)
 
 
 def integers(bits: int, seed: int) -> Ints:

@@ -31,7 +31,7 @@ MakeService = Callable[..., Service]
 LONG_ON_POSTGRESQL = {
     *("test_end_to_end.py", "test_kill.py", "test_openapi.py", "test_phoneblock_api.py", "test_round_states.py"),
     *("test_held_rounds.py", "test_nameless.py", "test_restore.py", "test_windows.py"),
-    *("test_same_bytes.py", "test_decoders.py"),
+    *("test_same_bytes.py", "test_decoders.py", "test_backup.py"),
 }
 """Whose second half, over PostgreSQL, is one of the long proofs: ``make test`` has SQLite's."""
 

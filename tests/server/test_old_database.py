@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from tests.kept import unpacked
 from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
 from hushcall.privacy.coins import seeded
 from hushcall.protocol.states import ANNOUNCING, HELD, PUBLISHED
 from hushcall.server.db.rows import existing_round
+from hushcall.server.db.store import open_store
 from hushcall.server.problems import Problem
 from hushcall.server.publishing import appeals
 from hushcall.server.publishing.publisher import newest_list
@@ -73,3 +75,10 @@ def test_its_rounds_go_on_and_publish(old: Service, known: dict[str, Any]) -> No
     assert old.rounds.advance(old.now)[-1] == "round 4 is published"
     assert old.corrections.close(1, "it was no school", old.now).published
     assert listed(old) == {SPAM, OTHER, THIRD}
+
+
+def test_a_database_that_is_up_to_date_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    open_store(url).engine.dispose()
+    monkeypatch.setattr(command, "upgrade", lambda *_: pytest.fail("migrated again"))
+    open_store(url).engine.dispose()

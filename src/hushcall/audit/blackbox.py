@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from hushcall import checks
 from hushcall.audit.enumeration import PUBLIC, probe_items
@@ -100,14 +102,20 @@ def _draw_bound(mine: list[bytes], theirs: list[bytes], share: float) -> float:
     return max(_log_ratio(hits[0], hits[1], rest, share), 0.0) if chosen else 0.0
 
 
-def _log_ratio(here: int, there: int, trials: int, share: float) -> float:
-    """Ln of (lower limit of the first probability / upper limit of the second)."""
+def quantiles() -> Callable[..., Any]:
+    """Those of the beta distribution, from SciPy, which a phone has not."""
     try:
-        from scipy.special import betaincinv  # the phone has no scipy
+        from scipy.special import betaincinv
     except ImportError:
         raise MissingExtra("audit --blackbox", "server") from None
+    return betaincinv
+
+
+def _log_ratio(here: int, there: int, trials: int, share: float) -> float:
+    """Ln of (lower limit of the first probability / upper limit of the second)."""
     if here == 0:
         return -math.inf
+    betaincinv = quantiles()
     low = float(betaincinv(here, trials - here + 1, share))
     high = 1.0 if there == trials else float(betaincinv(there + 1, trials - there, 1 - share))
     return math.log(low / high)

@@ -233,7 +233,8 @@ def examine(mechanism: Mechanism, *, epsilon: float, paper: float | None = None,
         # Draws with positions do not see the public seed, the others do: each part at its worst, over several seeds.
         placed = [draw for draw in mechanism.draws() if draw.index_bits]
         hashed = [draw for draw in mechanism.draws() if not draw.index_bits]
-        parts = [worst_ratio(Probe(mechanism, seed), items, hashed) for seed in PUBLICS]
+        shared: set[int] = set()  # by the seeds, and by them alone: a position's draw has other steps
+        parts = [worst_ratio(Probe(mechanism, seed, shared), items, hashed) for seed in PUBLICS]
         ratio = worst_ratio(probe, items, placed)
         if ratio is not None:
             ratio = None if None in parts else ratio * max(part for part in parts if part is not None)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hushcall import checks
 from hushcall.privacy.coins import WORD_BYTES, ByteSource, read
@@ -31,10 +32,12 @@ ROW_BYTES = 5
 _LABEL = b"hushcall/1/rows"
 
 
+@lru_cache(maxsize=4)
 def expand_rows(public: bytes, count: int, item_bits: int) -> tuple[int, ...]:
     """The rows of A: SHAKE-256(label ‖ public), five bytes a row, most significant first, cut to item_bits.
 
-    A shorter matrix is a prefix of a longer one with the same seed.
+    A shorter matrix is a prefix of a longer one with the same seed. The last few are kept: they are public, and whoever
+    audits a phone asks it thousands of times with one seed.
     """
     stream = hashlib.shake_256(_LABEL + public).digest(ROW_BYTES * count)
     mask = (1 << item_bits) - 1

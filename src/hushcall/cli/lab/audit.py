@@ -13,7 +13,7 @@ from rich.table import Table
 from hushcall import checks
 from hushcall.audit import mutants as broken
 from hushcall.audit import subjects
-from hushcall.audit.blackbox import LowerBound, lower_bound
+from hushcall.audit.blackbox import LowerBound, lower_bound, quantiles
 from hushcall.audit.enumeration import Finding
 from hushcall.cli import show
 from hushcall.cli.show import Json
@@ -51,6 +51,8 @@ def audit(
     """
     if mutants and blackbox:
         raise InvalidParameter("--blackbox", "not go with --mutants", "both")
+    if blackbox:
+        quantiles()  # whoever lacks them is told before the work, not after it
     grid = tuple(epsilon) if epsilon else subjects.GRID
     for budget in grid:
         checks.positive("epsilon", budget)

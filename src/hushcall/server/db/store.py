@@ -14,12 +14,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
@@ -324,6 +327,12 @@ def _milliseconds(options: Mapping[str, Any]) -> int:
     return round(1000 * float(options.get("patience", BUSY_SECONDS)))
 
 
+@cache
+def _head() -> str | None:
+    """The newest revision; to find it, every migration is loaded."""
+    return ScriptDirectory(str(_MIGRATIONS)).get_current_head()
+
+
 def migrate(engine: Engine) -> None:
     """Bring the schema up to date, in one transaction; several servers that start at once take turns."""
     config = Config()
@@ -333,6 +342,8 @@ def migrate(engine: Engine) -> None:
             # Another worker may be at it, and a large table takes as long as it takes.
             connection.exec_driver_sql("SET LOCAL lock_timeout=0; SET LOCAL statement_timeout=0")
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        if MigrationContext.configure(connection).get_current_revision() == _head():
+            return
         config.attributes["connection"] = connection
         try:
             command.upgrade(config, "head")
