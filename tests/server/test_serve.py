@@ -25,6 +25,7 @@ import pytest
 from tests.server.serving import SPAM, Handset, bearer, honest_report
 
 from hushcall.cli import main
+from hushcall.server.serve import _COMPILE
 from hushcall.server.service import open_service
 from hushcall.server.settings import load_settings
 
@@ -331,3 +332,15 @@ def test_workers_survive_their_metrics_folder_and_end_with_their_supervisor(tmp_
                     return
             time.sleep(0.1)
     raise AssertionError("nobody is left on the port")
+
+
+def test_who_compiles_decoders_ends_with_whoever_started_it() -> None:
+    work = "from hushcall.learn.kernels import main\nmain()\n"
+    assert work in _COMPILE
+    forever = _COMPILE.replace(work, "from time import sleep\nsleep(600)\n")
+    child = subprocess.Popen([sys.executable, "-c", forever], stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.2)
+    child.stdin.close()  # as it is when the other process is gone
+    assert child.wait(60) == 1

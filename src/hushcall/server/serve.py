@@ -109,6 +109,16 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         _serve_in_processes(settings, listener)
 
 
+_COMPILE = """
+import os, sys, threading
+os.nice(10)
+threading.Thread(target=lambda: sys.stdin.read() or os._exit(1), daemon=True).start()
+from hushcall.learn.kernels import main
+main()
+"""
+"""Ends with whoever started it, however that ended: then nobody holds the other end of its input."""
+
+
 @contextmanager
 def compiling(settings: Settings) -> Iterator[None]:
     """The decoders are compiled meanwhile, in a process of its own that lets others go first: uploads do not wait.
@@ -119,12 +129,13 @@ def compiling(settings: Settings) -> Iterator[None]:
         yield
         return
     began = time.monotonic()
-    command = [sys.executable, "-c", "import os; os.nice(10); from hushcall.learn.kernels import main; main()"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
+    command = [sys.executable, "-c", _COMPILE]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
 
     def follow() -> None:
-        words, _ = child.communicate()
-        if child.returncode == 0:
+        words = child.stdout.read() if child.stdout else ""
+        if child.wait() == 0:
             log("decoders ready", compiled=int(words), seconds=round(time.monotonic() - began, 1))
         elif child.returncode > 0:
             log("decoders not compiled yet", level=logging.WARNING, reason="the first decode compiles them")
