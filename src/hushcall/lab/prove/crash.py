@@ -301,7 +301,7 @@ class _Run:
     def _published(self, number: int, operator: Operator) -> bool:
         try:
             if not self.mover.has_ended(number):
-                self.mover.advance(operator)
+                self.mover.advance(number, operator)
         except Unreachable as error:
             self.silence = str(error)
         return self.mover.has_ended(number)

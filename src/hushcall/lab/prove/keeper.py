@@ -30,7 +30,7 @@ START_SECONDS = 120.0
 MOST_TRIES = 200
 COLD, WORKER = 0.1, 0.8
 """How often a start is one from nothing, and the one to be killed a worker, where there are several."""
-_GLANCE = 0.02
+GLANCE = 0.02
 T = TypeVar("T")
 
 
@@ -82,7 +82,7 @@ class Server:
         while time.monotonic() < deadline and self.child.status() is None:
             if answers(self.port, "/readyz") == 200:
                 return True
-            time.sleep(_GLANCE)
+            time.sleep(GLANCE)
         if self.child.status() in (None, 1, 2, 3):  # not killed: it did not start
             said = (self.folder / "server.log").read_text("utf-8", "replace")[-2000:]
             raise InvalidParameter("server", f"start. Its last words: {said}", f"exit status {self.child.status()}")
@@ -118,7 +118,7 @@ class Relay:
         while time.monotonic() < deadline and self.child.status() is None:
             if answers(self.port, "/"):
                 return True
-            time.sleep(_GLANCE)
+            time.sleep(GLANCE)
         return False
 
     def kill_part(self, _: random.Random) -> bool:
@@ -195,7 +195,7 @@ class Keeper:
             try:
                 bound(HOST, self.kept.port).close()
             except InvalidParameter:
-                time.sleep(_GLANCE)
+                time.sleep(GLANCE)
             else:
                 return
 
@@ -228,7 +228,7 @@ def insist(keepers: list[Keeper], ask: Callable[[], T]) -> T:
         try:
             return ask()
         except Unreachable:
-            time.sleep(_GLANCE)
+            time.sleep(GLANCE)
         except Refused as refusal:
             if refusal.status < 500 and refusal.status != 429:
                 raise

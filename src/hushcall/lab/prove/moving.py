@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -9,7 +10,7 @@ import urllib3
 
 from hushcall.errors import InvalidParameter, Unreachable
 from hushcall.lab.live.fleet import Operator
-from hushcall.lab.prove.keeper import Keeper, insist
+from hushcall.lab.prove.keeper import GLANCE, Keeper, insist
 from hushcall.protocol.states import ANNOUNCING, HELD, PUBLISHED
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
@@ -39,14 +40,20 @@ class Mover:
 
         def ask() -> None:
             if not there():
-                self.advance(self.operator)
+                self.advance(target[0], self.operator)
 
         while not there():
             insist([self.keeper], ask)
 
-    def advance(self, operator: Operator) -> None:
-        """One step from the state that is seen now, by way of ``operator``."""
+    def advance(self, wanted: int, operator: Operator) -> None:
+        """One step from the state that is seen now, by way of ``operator``; behind a newer round a moment's wait.
+
+        Who forces a closed round may open the next one while it is still decoded: its end is then the scheduler's.
+        """
         number, state = self.newest()
+        if number > wanted:
+            time.sleep(GLANCE)
+            return
         if state == HELD:
             raise InvalidParameter("round", "not be held: nobody was refused", number)
         seen = f"&round={number}&state={state}" if number else ""
@@ -56,5 +63,6 @@ class Mover:
             raise Unreachable(str(error)) from None  # killed meanwhile, or in trouble: it is asked again
 
     def has_ended(self, number: int) -> bool:
-        """Whether a round is published. Somebody else may have opened the next one meanwhile."""
-        return self.newest() >= (number + 1, "") or self.newest() == (number, PUBLISHED)
+        """Whether a round is published."""
+        table = schema.rounds.c
+        return bool(self.store.rows(sa.select(table.id).where(table.id == number, table.state == PUBLISHED)))
