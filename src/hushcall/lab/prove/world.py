@@ -38,7 +38,7 @@ from hushcall.server.http.readiness import Standing
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds.round_status import round_info
-from hushcall.server.scheduler import Scheduler
+from hushcall.server.scheduler import REFRESH_EVERY, Scheduler
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
@@ -217,6 +217,7 @@ class Worker:
         self.service = Service(world.settings, store, coins, clock, worker=f"worker {world.workers_made}")
         self.intake = Intake(store, self.service.worker)
         self.scheduler = Scheduler(self.service)
+        self.scheduler.tick = REFRESH_EVERY  # its turns are hours apart: in each it looks at what expires
 
     def die(self) -> None:
         """And begin anew."""
