@@ -150,9 +150,9 @@ def prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
     assert newest is not None
     shown = round_info(service.store, newest, service.now).to_plain()
     seed, coins, uploads = bytes.fromhex(shown["seed"]), seeded(b"bench"), []
+    mechanisms = {int(name): parameters.from_plain(one["parameters"]) for name, one in shown["buckets"].items()}
     for (_, token), (bucket, ticket) in zip(devices, tickets, strict=True):
-        mechanism = parameters.from_plain(shown["buckets"][str(bucket)]["parameters"])
-        body = mechanism.privatise(5_550_143, report_seed(seed, bytes.fromhex(ticket)), coins)
+        body = mechanisms[bucket].privatise(5_550_143, report_seed(seed, bytes.fromhex(ticket)), coins)
         head = (
             f"PUT /v1/rounds/{round_id}/reports/{ticket} HTTP/1.1\r\nhost: {HOST}\r\nauthorization: Bearer {token}\r\n"
             f"content-type: application/octet-stream\r\ncontent-length: {len(body)}\r\n\r\n"
