@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +18,7 @@ from hushcall.lab.prove import crash, mortal
 from hushcall.lab.prove.child import Child, Cold, Forked
 from hushcall.lab.prove.keeper import Relay, free_port
 from hushcall.lab.prove.mortal import Fate, Hook
+from hushcall.lab.prove.moving import Mover
 from hushcall.lab.prove.planted_server import BUGS
 from hushcall.lab.prove.tallied import Sent, Tallied, compared
 from hushcall.privacy.coins import seeded
@@ -128,6 +131,21 @@ def test_a_server_whose_workers_are_killed_loses_nothing() -> None:
     assert found.workers == 2
     assert found.kills >= found.cycles >= 7
     assert 0 < found.nameless < found.acknowledged
+
+
+def test_rounds_that_a_scheduler_moves_are_waited_for_and_not_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever forces a round that somebody else has just opened would force it out of what is waited for."""
+    asked: list[str] = []
+    operator: Any = SimpleNamespace(ask=lambda _, path: asked.append(path))
+    keeper: Any = SimpleNamespace(wait=lambda: None)
+    mover = Mover(cast("Any", None), keeper, operator)
+    seen = iter([(0, "published"), (0, "published"), (0, "published"), (0, "published"), (1, "announcing")])
+    monkeypatch.setattr(mover, "newest", lambda: next(seen))
+    mover.move("announcing")
+    assert asked == []
+    seen = iter([(1, "published"), (1, "published"), (1, "published"), (1, "published"), (3, "announcing")])
+    mover.move("announcing")
+    assert asked == ["/v1/admin/rounds/advance?force=true&round=1&state=published"]
 
 
 @pytest.mark.parametrize("kind", [Cold, Forked])

@@ -15,6 +15,9 @@ from hushcall.protocol.states import ANNOUNCING, HELD, PUBLISHED
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
 
+PATIENCE = 300.0
+"""Seconds that a state is waited for, however busy the machine is."""
+
 
 @dataclass
 class Mover:
@@ -31,34 +34,43 @@ class Mover:
         return (int(rows[0].id), str(rows[0].state)) if rows else (0, PUBLISHED)
 
     def move(self, wanted: str) -> None:
-        """Have the operator force the newest round on until it is in a state; each time it is looked at first."""
+        """Have the operator force the newest round on until it is in a state; each time it is looked at first.
+
+        One that is to announce may be a later one: schedulers open rounds, too.
+        """
         number, state = self.newest()
-        target = number + (wanted == ANNOUNCING and state == PUBLISHED), wanted
+        number += wanted == ANNOUNCING and state == PUBLISHED
 
         def there() -> bool:
-            return self.has_ended(number) if wanted == PUBLISHED else self.newest() == target
+            if wanted == PUBLISHED:
+                return self.has_ended(number)
+            newest, found = self.newest()
+            return found == wanted and (newest == number or (wanted == ANNOUNCING and newest > number))
 
         def ask() -> None:
             if not there():
-                self.advance(target[0], self.operator)
+                self.advance(number, self.operator)
 
+        deadline = time.monotonic() + PATIENCE
         while not there():
+            if time.monotonic() > deadline:
+                raise InvalidParameter("round", f"come to be {wanted}", self.newest())
             insist([self.keeper], ask)
 
     def advance(self, wanted: int, operator: Operator) -> None:
-        """One step from the state that is seen now, by way of ``operator``; behind a newer round a moment's wait.
+        """One step from the state that is seen now, by way of ``operator``; a moment's wait where it is another's.
 
-        Who forces a closed round may open the next one while it is still decoded: its end is then the scheduler's.
+        The first round is the scheduler's to open. And who forces a closed round may open the next one while it is
+        still decoded: its end is then the scheduler's.
         """
         number, state = self.newest()
-        if number > wanted:
+        if number > wanted or number == 0:
             time.sleep(GLANCE)
             return
         if state == HELD:
             raise InvalidParameter("round", "not be held: nobody was refused", number)
-        seen = f"&round={number}&state={state}" if number else ""
         try:
-            operator.ask("POST", f"/v1/admin/rounds/advance?force=true{seen}")
+            operator.ask("POST", f"/v1/admin/rounds/advance?force=true&round={number}&state={state}")
         except (urllib3.exceptions.HTTPError, InvalidParameter) as error:
             raise Unreachable(str(error)) from None  # killed meanwhile, or in trouble: it is asked again
 
