@@ -53,8 +53,8 @@ demo: $(VENV)/.lab  ## the whole system at work: phones, server, signed list, da
 	@echo "Starting a real server and 2,500 phones; nine days take two minutes or so ..."
 	@$(BIN)/hushcall demo
 
-test: $(VENV)/.compiled  ## all tests but the long proofs, in six minutes
-	@echo "Running all tests but the long proofs, $(JOBS) at a time; on two idle cores that takes six minutes ..."
+test: $(VENV)/.compiled  ## all tests but the long proofs, in five minutes
+	@echo "Running all tests but the long proofs, $(JOBS) at a time; on two idle cores that takes five minutes ..."
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.compiled  ## all tests, the long proofs too (twenty minutes)
