@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 from hushcall.errors import InvalidParameter
@@ -27,6 +28,13 @@ def whole(field: str, value: int, least: int, most: int | None = None) -> None:
     # ``type`` rather than ``isinstance``: True is no count, and numpy's integers become ours at the border.
     if type(value) is not int or value < least or (most is not None and value > most):
         raise InvalidParameter(field, rule, value)
+
+
+def one_of(field: str, value: str, known: Iterable[str]) -> None:
+    """``value`` is one of the names that there are."""
+    names = list(known)
+    if value not in names:
+        raise InvalidParameter(field, f"be one of {', '.join(names)}", value)
 
 
 def power_of_two(field: str, value: int, most: int) -> None:

@@ -110,9 +110,9 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
 
 _COMPILE = """
-import os, sys, threading
+import os, threading
 os.nice(10)
-threading.Thread(target=lambda: sys.stdin.read() or os._exit(1), daemon=True).start()
+threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
 from hushcall.learn.kernels import main
 main()
 """

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushcall import checks
 from hushcall.cli import show
 from hushcall.cli.show import Json
-from hushcall.errors import InvalidParameter, MissingExtra
+from hushcall.errors import MissingExtra
 
 if TYPE_CHECKING:
     from hushcall.lab.prove.crash import Survived
@@ -56,18 +58,14 @@ def crash(
         from hushcall.lab.prove.planted_server import BUGS
     except ImportError:
         raise MissingExtra("hushcall prove", "lab") from None
-    if plant and plant not in BUGS:
-        raise InvalidParameter("plant", f"be one of {', '.join(BUGS)}", plant)
+    if plant:
+        checks.one_of("plant", plant, BUGS)
     noticed: dict[str, str] = {}
     show.ready_to_decode()
     with show.progress("killing") as bar, database_of(database) as url:
-
-        def watch(label: str) -> Any:
-            return lambda done, total: show.step(bar, label, done, total)
-
-        survived = proof.prove(cycles, seed, url, plant, watch("cycles"), workers=workers)
+        survived = proof.prove(cycles, seed, url, plant, partial(show.step, bar, "cycles"), workers=workers)
         for name in BUGS if bugs and not plant else ():
-            progress = watch(f"with a bug: {name}")
+            progress = partial(show.step, bar, f"with a bug: {name}")
             noticed[name] = proof.prove(BUG_CYCLES, seed, "", name, progress, waves=1).broken
     ok = survived.ok and all(noticed.values())
     if json:

@@ -10,6 +10,7 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
+from hushcall import checks
 from hushcall.cli import show
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
@@ -57,8 +58,7 @@ def experiment(
     wanted = [n for n in study.names() if n not in left_out] if name == "all" else [name]
     if name in left_out:
         raise InvalidParameter("data", "name a file or folder of real complaints for this experiment", data)
-    if name != "all" and name not in study.names():
-        raise InvalidParameter("experiment", f"be one of {', '.join(study.names())}, all", name)
+    checks.one_of("experiment", name, [*study.names(), "all"])
     study.prepare(out)
     options = study.Options(data, repetitions, seed, quick, workers, cap, out / "cache")
     documents = []

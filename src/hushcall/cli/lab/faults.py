@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushcall import checks
 from hushcall.cli import show
 from hushcall.cli.show import Json
-from hushcall.errors import InvalidParameter, MissingExtra
+from hushcall.errors import MissingExtra
 
 if TYPE_CHECKING:
     from hushcall.lab.prove.faults import Survived
@@ -49,18 +51,16 @@ def faults(
         from hushcall.lab.prove.planted_world import BUGS
     except ImportError:
         raise MissingExtra("hushcall prove", "lab") from None
-    if plant and plant not in BUGS:
-        raise InvalidParameter("plant", f"be one of {', '.join(BUGS)}", plant)
+    if plant:
+        checks.one_of("plant", plant, BUGS)
     noticed: dict[str, Survived] = {}
     show.ready_to_decode()
     with show.progress("failing") as bar:
-
-        def watch(label: str) -> Any:
-            return lambda done, total: show.step(bar, label, done, total)
-
-        survived = proof.prove(runs, seed, watch("runs"), plant=plant, jobs=jobs)
+        survived = proof.prove(runs, seed, partial(show.step, bar, "runs"), plant=plant, jobs=jobs)
         for name in BUGS if bugs and not plant else ():
-            noticed[name] = proof.prove(BUG_RUNS, seed, watch(f"with a bug: {name}"), shrink=False, plant=name)
+            noticed[name] = proof.prove(
+                BUG_RUNS, seed, partial(show.step, bar, f"with a bug: {name}"), shrink=False, plant=name
+            )
     ok = survived.ok and not any(one.ok for one in noticed.values())
     if json:
         planted = {name: {"runs": one.runs, "broken": one.first and one.first.broken} for name, one in noticed.items()}

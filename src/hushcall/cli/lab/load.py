@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,7 +42,7 @@ def load(
     except ImportError:
         raise MissingExtra("hushcall prove load", "lab") from None
     with database_of(database) as url, show.progress("starting") as bar:
-        borne = bear(seconds, url, lambda what, done, total: show.step(bar, what, done, total), most)
+        borne = bear(seconds, url, partial(show.step, bar), most)
     if json:
         show.print_json({"ok": borne.ok, **asdict(borne)})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,8 +44,7 @@ def pages(
     except ImportError:
         raise MissingExtra("hushcall prove pages", "lab") from None
     with database_of(database) as url, show.progress("starting") as bar:
-        watch = lambda what, done, total: show.step(bar, what, done, total)  # noqa: E731
-        looked = bear_looks(entries, uploads, url, watch, page or PAGES)
+        looked = bear_looks(entries, uploads, url, partial(show.step, bar), page or PAGES)
     ok = all(one.ok for one in looked)
     if json:
         rows = [asdict(one) | {"share": one.share, "ok": one.ok} for one in looked]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushcall import checks
 from hushcall.cli import show
 from hushcall.cli.show import Json
-from hushcall.errors import InvalidParameter, MissingExtra
+from hushcall.errors import MissingExtra
 
 if TYPE_CHECKING:
     from hushcall.lab.prove.races import Raced
@@ -50,17 +52,13 @@ def races(
         from hushcall.lab.prove import races as proof
     except ImportError:
         raise MissingExtra("hushcall prove", "lab") from None
-    if plant and plant not in proof.BUGS:
-        raise InvalidParameter("plant", f"be one of {', '.join(proof.BUGS)}", plant)
+    if plant:
+        checks.one_of("plant", plant, proof.BUGS)
     noticed: dict[str, Raced] = {}
     with show.progress("racing") as bar, database_of(database) as url:
-
-        def watch(label: str) -> Any:
-            return lambda done, total: show.step(bar, label, done, total)
-
-        raced = proof.prove(count, seed, url, plant, watch("races"))
+        raced = proof.prove(count, seed, url, plant, partial(show.step, bar, "races"))
         for name in proof.BUGS if bugs and not plant else ():
-            progress = watch(f"with a bug: {name}")
+            progress = partial(show.step, bar, f"with a bug: {name}")
             noticed[name] = proof.prove(BUG_RACES, seed, "", name, progress, to_first=True)
     ok = raced.ok and not any(one.ok for one in noticed.values())
     if json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -82,8 +83,7 @@ def verify(
 
     for found in address.rounds():
         with show.progress(f"round {found.round}") as bar:
-            name = f"round {found.round}"
-            watch = lambda done, total, name=name, bar=bar: show.step(bar, name, done, total)  # noqa: E731
+            watch = partial(show.step, bar, f"round {found.round}")
             wrong += [f"{found.folder}/{text}" for text in problems(address, found, deep=deep, progress=watch)]
     if json:
         show.print_json({"wrong": wrong})

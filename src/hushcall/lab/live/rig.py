@@ -30,6 +30,7 @@ from hushcall.privacy.coins import seeded
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
+from hushcall.server.db.store import Store
 from hushcall.server.intake.intake import Announce, Answer, Intake
 from hushcall.server.rounds.round_status import round_info
 from hushcall.server.serve import bound, port_of
@@ -84,6 +85,13 @@ def database_of(given: str) -> Iterator[str]:
         yield url
 
 
+def must_be_empty(store: Store) -> None:
+    """Nobody's database is measured upon: whatever fills one refuses a database that somebody has used."""
+    for table in (schema.devices, schema.rounds):
+        if store.rows(sa.select(table.c.id).limit(1)):
+            raise InvalidParameter("database", "be an empty one, which is filled here", f"one with {table.name} in it")
+
+
 @contextmanager
 def filled(url: str) -> Iterator[Service]:
     """A service over an empty database, which is about to be filled: of an operator's own nothing may be there."""
@@ -96,9 +104,7 @@ def filled(url: str) -> Iterator[Service]:
         )
         service = open_service(settings)
         try:
-            if service.store.rows(sa.select(schema.devices.c.id).limit(1)):
-                rule = "be an empty one: the measurement fills it"
-                raise InvalidParameter("database", rule, "one with devices in it")
+            must_be_empty(service.store)
             yield service
         finally:
             service.close()

@@ -31,9 +31,10 @@ import urllib3
 
 from hushcall.errors import InvalidParameter, Refused, Unreachable
 from hushcall.lab.live.fleet import Operator
+from hushcall.lab.live.rig import HOST, must_be_empty
 from hushcall.lab.prove import mortal
 from hushcall.lab.prove.crash_phones import Named, Nameless
-from hushcall.lab.prove.keeper import HOST, Keeper, Relay, Server, free_port, insist
+from hushcall.lab.prove.keeper import Keeper, Relay, Server, free_port, insist
 from hushcall.lab.prove.mortal import Fate
 from hushcall.lab.prove.moving import Mover
 from hushcall.lab.prove.statistics import Progress, quiet
@@ -123,8 +124,7 @@ class _Run:
         self.dice = random.Random(f"crash {self.seed}")
         self.operator_token = str(first_admin(self.settings))
         self.store = open_store(self.settings.url)
-        if self.store.rows(sa.select(schema.devices.c.id).limit(1)):
-            raise InvalidParameter("database", "be an empty one: the proof fills it", "one with devices in it")
+        must_be_empty(self.store)
         mortal.lay(self.folder, None)
         port, relay_port = free_port(), int(self.settings.round.relay.rpartition(":")[2])
         self.keeper = Keeper(Server(self.settings, self.folder, port, self.plant), self._dice("server"))

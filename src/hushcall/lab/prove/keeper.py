@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hushcall.errors import InvalidParameter, Refused, Unreachable
+from hushcall.lab.live.rig import HOST
 from hushcall.lab.prove import mortal
 from hushcall.lab.prove.child import Child, Cold, Forked
 from hushcall.server.http.routes.gateway import ADDRESS as GATEWAY
 from hushcall.server.serve import bound, port_of
 from hushcall.server.settings import Settings, as_toml
 
-HOST = "127.0.0.1"
 START_SECONDS = 120.0
 """Nobody waits longer for a start, however busy the machine is."""
 MOST_TRIES = 200
-COLD, WORKER = 0.1, 0.8
+COLD, PART = 0.1, 0.8
 """How often a start is one from nothing, and the one to be killed a worker, where there are several."""
 GLANCE = 0.02
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Server:
     def kill_part(self, dice: random.Random) -> bool:
         """A worker, most of the time; when the supervisor goes, its workers end by themselves."""
         workers = mortal.workers(self.folder) if self.settings.server.workers > 1 else []
-        if not workers or dice.random() >= WORKER:
+        if not workers or dice.random() >= PART:
             return False
         mortal.end(self.folder, dice.choice(workers))
         return True

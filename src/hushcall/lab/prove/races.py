@@ -31,6 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidParameter
+from hushcall.lab.live.rig import must_be_empty
 from hushcall.lab.prove import planted_world
 from hushcall.lab.prove.statistics import Progress, quiet
 from hushcall.numbers import NANP
@@ -340,8 +341,7 @@ def _track(url: str, seed: int) -> Iterator[_Track]:
         settings = load_settings(data=Path(folder), database=url, round={"scheduler": False, "decoders": 0})
         watching = open_store(settings.url)
         stack.callback(watching.close)
-        if watching.rows(sa.select(schema.rounds.c.id).limit(1)):
-            raise InvalidParameter("database", "be an empty one: races fill it", "one with rounds in it")
+        must_be_empty(watching)
         eyes = (_Eye(watching), _Eye(watching))
         servers = []
         for place, eye in enumerate(eyes):
