@@ -39,6 +39,9 @@ BUSY_SECONDS = 60
 GONE_SECONDS = 600
 """After which PostgreSQL ends a transaction in which nothing is asked: its process is stopped, or its machine gone."""
 CONNECT_SECONDS = 5
+MOMENT_MS = 20
+LOG_PAGES = 16_000
+"""How long SQLite's log may become before a commit brings it home itself, 64 MB: a server does that beside (homing)."""
 _SMALLEST = 512  # bytes of a database of SQLite: its smallest page
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
@@ -160,15 +163,27 @@ class Store:
 
     def scrub(self) -> None:
         """Let nothing deleted linger in SQLite's write-ahead log. Readers may be in the way: then the next one does."""
-        if not self.postgres:
-            with self.engine.connect() as connection:
-                raw = connection.connection.driver_connection
-                if raw is not None:
-                    raw.execute("PRAGMA busy_timeout=0")
-                    try:
-                        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                    finally:
-                        raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+        self._checkpoint(0, "TRUNCATE")
+
+    def bring_log_home(self) -> None:
+        """SQLite's write-ahead log into its file: beside writers first, then for a moment alone what came meanwhile.
+
+        Whoever is in the way for longer than that moment is left alone.
+        """
+        self._checkpoint(MOMENT_MS, "PASSIVE", "RESTART")
+
+    def _checkpoint(self, patience_ms: int, *modes: str) -> None:
+        if self.postgres:
+            return
+        with self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            if raw is not None:
+                raw.execute(f"PRAGMA busy_timeout={patience_ms}")
+                try:
+                    for mode in modes:
+                        raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+                finally:
+                    raw.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
     def check(self) -> None:
         """Read every page of SQLite's file, and refuse one that is damaged; PostgreSQL looks after its own."""
@@ -276,6 +291,7 @@ def make_engine(url: str) -> Engine:
             "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",
+            f"wal_autocheckpoint={LOG_PAGES}",
             "secure_delete=ON",  # what a sealed round deletes is overwritten, whichever way SQLite was built
             f"busy_timeout={BUSY_SECONDS * 1000}",
         ):

@@ -1,0 +1,81 @@
+"""SQLite's log comes home beside the commits: what was written is in the file itself, and nobody waits for that."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from hushcall.server.db import schema
+from hushcall.server.db.homing import Homing
+from hushcall.server.db.store import LOG_PAGES
+from hushcall.server.service import Service
+
+
+def kept(service: Service, tmp_path: Path) -> int:
+    """How many notes the file has without its log."""
+    alone = tmp_path / "alone.db"
+    shutil.copy(service.settings.data / "hushcall.db", alone)
+    with sqlite3.connect(alone) as file:
+        return int(file.execute("SELECT count(*) FROM allowed").fetchone()[0])
+
+
+def note(service: Service, number: str) -> None:
+    with service.store.write("a note") as connection:
+        row = {"number": number, "why": "", "who": "", "at": 0}
+        connection.execute(sa.insert(schema.allowed), [row])
+
+
+def test_what_was_committed_comes_home_and_the_log_begins_anew(lite: Service, tmp_path: Path) -> None:
+    log = Path(f"{lite.settings.data / 'hushcall.db'}-wal")
+    note(lite, "+12025550101")
+    assert kept(lite, tmp_path) == 0, "a commit does not bring its log home"
+    lite.store.bring_log_home()
+    assert kept(lite, tmp_path) == 1
+    size = log.stat().st_size
+    for last in range(2, 40):
+        note(lite, f"+120255501{last:02d}")
+        lite.store.bring_log_home()
+    assert kept(lite, tmp_path) == 39
+    assert log.stat().st_size <= max(size, 40 * 4120), "it is written over from its beginning"
+
+
+def test_whoever_writes_or_reads_is_left_alone(lite: Service, tmp_path: Path) -> None:
+    note(lite, "+12025550101")
+    with lite.store.read() as reader:
+        reader.execute(sa.select(schema.allowed)).all()
+        with lite.store.write("a long one") as writer:
+            writer.execute(sa.insert(schema.allowed), [{"number": "+12025550102", "why": "", "who": "", "at": 0}])
+            lite.store.bring_log_home()
+    assert kept(lite, tmp_path) == 1
+    lite.store.bring_log_home()
+    assert kept(lite, tmp_path) == 2
+
+
+def test_connections_leave_it_to_the_thread(lite: Service) -> None:
+    with lite.store.read() as connection:
+        assert connection.execute(sa.text("PRAGMA wal_autocheckpoint")).scalar() == LOG_PAGES
+
+
+def test_a_disk_in_trouble_is_tried_again(lite: Service) -> None:
+    again, tries = threading.Event(), list[int]()
+
+    class Troubled:
+        postgres = False
+
+        def bring_log_home(self) -> None:
+            tries.append(1)
+            if len(tries) > 2:
+                again.set()
+            raise sqlite3.OperationalError("disk I/O error")
+
+    store: Any = Troubled()
+    homing = Homing(store, every=0.001)
+    homing.start()
+    assert again.wait(60)
+    homing.stop()
+    assert not homing._thread.is_alive()
