@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hushcall.lab.prove import operators
-from hushcall.lab.prove.faults import KINDS, Fault, play, prove, schedule, shrunk, silence
+from hushcall.lab.prove.faults import KINDS, Fault, play, prove, schedule, shrunk
 from hushcall.lab.prove.planted_world import BUGS
 
 
@@ -43,7 +43,7 @@ def test_several_processes_find_what_one_finds() -> None:
 def test_a_planted_bug_is_noticed_and_its_run_repeats(bug: str) -> None:
     found = prove(40, seed=SEEDS.get(bug, 1), shrink=False, plant=bug)
     assert found.first is not None
-    with BUGS[bug](), silence():
+    with BUGS[bug]():
         again = play(found.first.seed)
         assert again == found.first, "the same number is the same run, to the same step"
     assert "broke down" not in found.first.broken
@@ -67,7 +67,7 @@ def test_a_run_is_made_shorter() -> None:
 
     noise = [Fault(step, "messages are lost", step) for step in (1, 4)]
     needed = [Fault(3, "an operator acts", numbered("hold")), Fault(4, "an operator acts", numbered("release"))]
-    with BUGS["a released round begins anew"](), silence():
+    with BUGS["a released round begins anew"]():
         long = play(3, [*noise, *needed])
         assert long.broken == "a round went from held to announcing"
         short = shrunk(long)

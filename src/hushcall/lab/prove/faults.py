@@ -7,9 +7,9 @@ that breaks a promise is played again by its number, to the same step, and is ma
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import random
+import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -27,7 +27,6 @@ from hushcall.lab.prove.world import FULL, PHONES, PLAN, READ_ONLY, SPAMMERS, Ap
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.protocol.states import HELD, PUBLISHED
 from hushcall.server.db.trouble import ERRORS
-from hushcall.server.logs import LOGGER
 
 HOURS = (1, 6, 13, 18, 23)
 """When workers and phones do something, each day: announcing ends at 12, collecting at 22.8."""
@@ -173,8 +172,8 @@ class _Life:
                     world.visit(place)
                 watch.look()
             watch.ask()
-        if not all(healthy):
-            raise Broken("a worker is not well although nothing disturbs it")
+        if not all(healthy) or all(watch.told.failing.values()):
+            raise Broken("a worker is not well, or its log says so, although nothing disturbs it")
         if len(watch.states) < began + QUIET_DAYS - 1:
             raise Broken(f"{QUIET_DAYS} quiet days brought {len(watch.states) - began} rounds")
         late = [number for number, (state, _) in watch.states.items() if state != PUBLISHED]
@@ -200,7 +199,9 @@ class _Life:
         """A commit fails, or it is done and its connection breaks."""
 
         def fail() -> None:
-            raise sa.exc.OperationalError("a commit", {}, OSError("the database went away"))
+            gone = sqlite3.OperationalError("disk I/O error")
+            gone.sqlite_errorname = "SQLITE_IOERR"
+            raise sa.exc.OperationalError("a commit", {}, gone)
 
         self._appoint(dice, (where,), fail)
 
@@ -314,17 +315,6 @@ class Survived:
         return self.first is None
 
 
-@contextmanager
-def silence() -> Iterator[None]:
-    """What goes wrong in the server is meant to: its log says nothing meanwhile."""
-    logger = logging.getLogger(LOGGER)
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
-
-
 def prove(
     runs: int, seed: int = 1, progress: Progress = quiet, *, shrink: bool = True, plant: str = "", jobs: int = 1
 ) -> Survived:
@@ -367,5 +357,5 @@ def _some(seeds: range, plant: str) -> list[Ended]:
 def _planted(plant: str) -> Iterator[None]:
     from hushcall.lab.prove.planted_world import BUGS
 
-    with silence(), BUGS[plant]() if plant else nullcontext():
+    with BUGS[plant]() if plant else nullcontext():
         yield

@@ -12,24 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushcall.lab.prove.tallied import Sent, compared
-from hushcall.lab.prove.world import FULL, READ_ONLY, World
+from hushcall.lab.prove.told import Told, Untrue
+from hushcall.lab.prove.world import World
 from hushcall.phone.reporting import ledger
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, HELD, PUBLISHED, TAKES_UPLOADS
 from hushcall.protocol.wire import strip
-from hushcall.server.http.readiness import LATE_SECONDS
 
 REPORT_BYTES, LIMIT = 4, 16
 """What a report of the simulated rounds weighs, and what it costs."""
 ORDER = (ANNOUNCING, COLLECTING, CLOSED, DECODED, PUBLISHED)
-
-
-SAYS: dict[str, list[dict[str, str]]] = {
-    "": [{}],
-    READ_ONLY: [{"database": "database read-only"}],
-    FULL: [{}, {"database": "disk full"}],
-}
-"""What a worker may say is missing, by what ails the disk. A heartbeat may still fit into the last page."""
 
 
 class Broken(AssertionError):
@@ -48,6 +40,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.file = sqlite3.connect(self.world.folder / "hushcall.db", isolation_level=None)
+        self.told = Told(self.world, self._rows)
 
     def close(self) -> None:
         """Let the file go."""
@@ -65,25 +58,11 @@ class Watch:
         self._phones()
 
     def ask(self) -> None:
-        """Ask one worker what it would say to a probe, if its clock is right: :class:`Broken` where that is untrue."""
-        worker, late = self.world.worker_for(0), self._late()
-        if worker.skew:
-            return
-        said = self.world.standing(worker)
-        if said.missing not in SAYS[self.world.broken_disk]:
-            raise Broken(f"a probe is told {said.missing} where the disk is {self.world.broken_disk or 'well'}")
-        if bool(said.late) != (late > LATE_SECONDS):
-            raise Broken(f"a probe is told {said.late} where a round is {late} s late")
-
-    def _late(self) -> int:
-        """Seconds by which the latest round should have moved on, from the file: held ones wait for a person."""
-        due = [0]
-        rows = self._rows("SELECT id, state, held_from, collects, closes, next FROM rounds ORDER BY id")
-        for _, state, _, collects, closes, after in rows:
-            due += {ANNOUNCING: [collects], COLLECTING: [closes], CLOSED: [after], DECODED: [after]}.get(state, [])
-        if rows and (rows[-1][2] or rows[-1][1]) not in TAKES_UPLOADS:
-            due.append(rows[-1][5])
-        return self.world.now - min([one for one in due if one] or [self.world.now])
+        """Hold what the service says about itself against all this: :class:`Broken` where it is untrue."""
+        try:
+            self.told.look()
+        except Untrue as untrue:
+            raise Broken(str(untrue)) from None
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         return self.file.execute(query, values).fetchall()

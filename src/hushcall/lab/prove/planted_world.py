@@ -5,6 +5,7 @@ A bug is what somebody could have written. What is planted is taken out again wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,18 +16,21 @@ from sqlalchemy.engine import Connection
 
 from hushcall.lab.prove import planted
 from hushcall.protocol.states import ANNOUNCING, CLOSED, HELD, PUBLISHED
+from hushcall.server import gauges, logs, scheduler
 from hushcall.server.db import schema
+from hushcall.server.db.rows import newest_version
 from hushcall.server.db.store import PublishedFiles, Store
 from hushcall.server.db.trouble import ERRORS
 from hushcall.server.http import readiness
 from hushcall.server.intake import intake
 from hushcall.server.intake.intake import Answer, Intake, Upload
+from hushcall.server.pages import health
 from hushcall.server.publishing import publisher
 from hushcall.server.rounds import state_machine
 from hushcall.server.rounds.state_machine import Rounds
 
 Bug = Callable[[], Any]
-_accept, _report, _write = Intake.accept, intake._Batch.report, Store.write
+_accept, _report, _write, _log = Intake.accept, intake._Batch.report, Store.write, logs.log
 
 
 def _whatever_the_disk_says(self: Intake, asked: Sequence[Any]) -> Any:
@@ -106,6 +110,31 @@ def _kept(self: Rounds, round_id: int, reason: str) -> None:
         connection.execute(sa.update(schema.rounds).where(held).values(**values))
 
 
+def _unless_it_fails(event: str, **fields: Any) -> None:
+    """What goes wrong is not logged, as it will be tried again."""
+    if fields.get("level", 0) < logging.ERROR:
+        _log(event, **fields)
+
+
+def _with_its_ticket(self: Any, asked: Upload, device: int) -> Answer:
+    """Each upload leaves a line by which it can be found again."""
+    answer = _report(self, asked, device)
+    _log("upload", ticket=asked.ticket.hex(), status=answer.status)
+    return answer
+
+
+@contextmanager
+def _remembered_figures() -> Iterator[None]:
+    """The list's version is read once by each worker."""
+    seen: dict[int, Any] = {}
+
+    def newest(connection: Connection) -> Any:
+        return seen.setdefault(id(connection.engine), newest_version(connection))
+
+    with patch.object(gauges, "newest_version", newest):
+        yield
+
+
 BUGS: dict[str, Bug] = {
     "acknowledged although the commit failed": lambda: patch.object(Intake, "accept", _whatever_the_disk_says),
     "a retry is counted": lambda: patch.object(intake._Batch, "report", _again),
@@ -117,5 +146,10 @@ BUGS: dict[str, Bug] = {
     "a clock that was ahead is believed": lambda: patch.object(state_machine, "brought_back", lambda *_: None),
     "a probe reads and does not write": lambda: patch.object(Store, "beat", lambda *_: None),
     "a late round is not told": lambda: patch.object(readiness, "overdue", lambda *_: 0),
+    "a failing scheduler says nothing": lambda: patch.object(scheduler, "log", _unless_it_fails),
+    "a cause is not named": lambda: patch.object(logs, "cause_of", lambda _: ""),
+    "uploads are logged with their tickets": lambda: patch.object(intake._Batch, "report", _with_its_ticket),
+    "figures are remembered": _remembered_figures,
+    "a held round is no worry": lambda: patch.object(health, "HELD", PUBLISHED + " and held"),
     "a retry of a phone is made anew": planted.BUGS["a retry is made anew"],
 }

@@ -23,6 +23,7 @@ from typing import Any
 from sqlalchemy.engine import Connection, Engine
 
 from hushcall.errors import HushcallError, Refused, Unreachable
+from hushcall.lab.prove.journal import Journal
 from hushcall.numbers import NumberingPlan, plans
 from hushcall.phone.home.store import Store as PhoneStore
 from hushcall.phone.phone import Phone
@@ -221,6 +222,7 @@ class Worker:
 
     def die(self) -> None:
         """And begin anew."""
+        self.world.journal.died(self.place)
         self.service.store.close()
         self.start()
 
@@ -271,6 +273,7 @@ class World:
         self.boundaries, self.heard, self.broken_disk = Boundaries(), Heard(), ""
         self.on_the_way: list[Message] = []
         self.acting: int | None = None  # the worker whose turn it is
+        self.journal = Journal(lambda: (self.acting, self.broken_disk))
         self.buckets: dict[tuple[int, int], int] = {}  # what a phone announced in a round
         self.folder = template.parent / "world"  # the same for all runs of a process: see _engine
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -320,9 +323,12 @@ class World:
         worker, before = self.workers[place], self.acting
         self.acting = place
         try:
-            return bool(worker.alive(worker.scheduler.turn))
+            went_well = worker.alive(worker.scheduler.turn)
         finally:
             self.acting = before
+        if went_well is not None:
+            self.journal.turned(place, went_well=went_well)
+        return bool(went_well)
 
     def visit(self, place: int) -> None:
         """One phone looks at the round."""
@@ -341,6 +347,7 @@ class World:
 
     def close(self) -> None:
         """Let everything go."""
+        self.journal.close()
         for worker in self.workers:
             worker.service.close()
         for phone in self.phones:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hushcall.protocol.states import RoundState
 from hushcall.server import metrics
 from hushcall.server.access.tokens import token_hash
-from hushcall.server.db import schema
-from hushcall.server.db.rows import newest_version
+from hushcall.server.gauges import DOWN, Gauges, gauges
 from hushcall.server.http.readiness import Silent, Standing, Watch
 from hushcall.server.http.requests import bearer, operator, service_of
 from hushcall.server.problems import Problem, refusals
-from hushcall.server.rounds import round_status
 from hushcall.version import __version__
 
 router = APIRouter(tags=["probes"])
 REMEMBERED = 3600.0
 """Seconds for which a token that may read is known without the database: figures are wanted most when that is away."""
-_DATABASE = "hushcall_database_up"
-_ABOUT = "1 if the database answers."
 _MOST_READERS = 100
 
 
@@ -76,16 +71,16 @@ async def prometheus(request: Request) -> Response:
     readers: dict[bytes, float] = request.app.state.__dict__.setdefault("readers", {})
     reader, now = token_hash(bearer(request)), time.monotonic()
 
-    def question() -> dict[str, tuple[str, float]]:
+    def question() -> Gauges:
         operator(request, "read")
-        return _gauges(request)
+        return gauges(service_of(request))
 
     try:
-        gauges = await _watch(request).ask(question)
+        found = await _watch(request).ask(question)
     except (Silent, sa.exc.SQLAlchemyError, OSError):
         if readers.get(reader, float("-inf")) < now - REMEMBERED:
             raise Problem("busy", "The database does not answer.", retry_after=10) from None
-        gauges = {_DATABASE: (_ABOUT, 0.0)}
+        found = DOWN
     except Problem:
         readers.pop(reader, None)
         raise
@@ -93,31 +88,4 @@ async def prometheus(request: Request) -> Response:
         if len(readers) >= _MOST_READERS:
             readers.clear()
         readers[reader] = now
-    return Response(metrics.exposition(gauges), media_type="text/plain; version=0.0.4")
-
-
-def _gauges(request: Request) -> dict[str, tuple[str, float]]:
-    service = service_of(request)
-    store = service.store
-    with store.read() as connection:
-        newest = newest_version(connection)
-        behind = round_status.overdue(connection, service.now)
-        held = sa.select(sa.func.count()).select_from(schema.rounds).where(schema.rounds.c.state == RoundState.HELD)
-        waiting = connection.execute(held).scalar_one()
-    version, entries, made = (newest.version, newest.entries, newest.made) if newest else (0, 0, 0)
-    gauges: dict[str, tuple[str, float]] = {
-        _DATABASE: (_ABOUT, 1.0),
-        "hushcall_list_version": ("Version of the published list.", version),
-        "hushcall_list_entries": ("Numbers on it.", entries),
-        "hushcall_list_made_seconds": ("When its newest round closed, unix time.", made),
-        "hushcall_devices": ("Devices enrolled.", store.rows(sa.select(sa.func.count(schema.devices.c.id)))[0][0]),
-        "hushcall_overdue_seconds": ("How long ago the latest round should have moved on.", behind),
-        "hushcall_rounds_held": ("Rounds that wait for a person.", waiting),
-    }
-    if service.rounds.newest() is not None:
-        status: dict[str, Any] = round_status.status(store)
-        for name in ("round", "announced", "reports", "buckets_run", "buckets_skipped", "found"):
-            gauges[f"hushcall_round_{name}"] = (f"Of the newest round: {name.replace('_', ' ')}.", status[name])
-        for state in RoundState:
-            gauges[f"hushcall_round_is_{state}"] = (f"1 if it is {state}.", float(status["state"] == state))
-    return gauges
+    return Response(metrics.exposition(found), media_type="text/plain; version=0.0.4")
