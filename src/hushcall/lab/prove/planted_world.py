@@ -16,12 +16,12 @@ from sqlalchemy.engine import Connection
 
 from hushcall.lab.prove import planted
 from hushcall.protocol.states import ANNOUNCING, CLOSED, HELD, PUBLISHED
-from hushcall.server import gauges, logs, scheduler
+from hushcall.server import logs, scheduler
 from hushcall.server.db import schema
 from hushcall.server.db.rows import newest_version
 from hushcall.server.db.store import PublishedFiles, Store
 from hushcall.server.db.trouble import ERRORS
-from hushcall.server.http import readiness
+from hushcall.server.http import gauges, readiness
 from hushcall.server.intake import intake
 from hushcall.server.intake.intake import Answer, Intake, Upload
 from hushcall.server.pages import health

@@ -14,7 +14,7 @@ from hushcall.lab.prove.journal import Line, Turn
 from hushcall.lab.prove.world import FULL, READ_ONLY, SPAMMERS, Worker, World
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, HELD, PUBLISHED, TAKES_UPLOADS, RoundState
-from hushcall.server.gauges import gauges
+from hushcall.server.http.gauges import gauges
 from hushcall.server.http.readiness import LATE_SECONDS
 from hushcall.server.pages.health import health
 from hushcall.server.pages.overview import SHOWN, overview

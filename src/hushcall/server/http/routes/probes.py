@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hushcall.server import metrics
 from hushcall.server.access.tokens import token_hash
-from hushcall.server.gauges import DOWN, Gauges, gauges
+from hushcall.server.http.gauges import DOWN, Gauges, gauges
 from hushcall.server.http.readiness import Silent, Standing, Watch
 from hushcall.server.http.requests import bearer, operator, service_of
 from hushcall.server.problems import Problem, refusals
