@@ -193,7 +193,7 @@ def indistinguishable(
 
 @prove.command("all")
 def everything(quick: Quick = False) -> None:
-    """All proofs in a row.
+    """All proofs in a row; the last two, of load and pages, want an idle machine.
 
     [bold]Example[/bold]
 
@@ -206,3 +206,5 @@ def everything(quick: Quick = False) -> None:
     crash(7 if quick else 21)
     faults(20 if quick else 100)
     races(20 if quick else 100)
+    load(4 if quick else 20)
+    pages(*((10_000, 1600, ["/", "/docs", "/api/blocklist"]) if quick else ()))
