@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(
-    seconds: Annotated[float, typer.Option(min=1, help="Of steady load; half of that of overload follows.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Of steady load, after half as many of filling.")] = 20.0,
     database: Annotated[
         str, typer.Option(help="URL of an empty PostgreSQL database, or: postgresql, one of its own. Default: SQLite.")
     ] = "",
@@ -52,7 +52,8 @@ def load(
 
 
 def _print(borne: Borne) -> None:
-    title = f"{borne.database}: takes {borne.capacity:,.0f} uploads a second on one core"
+    takes = f"takes {borne.capacity:,.0f} uploads a second on one core"
+    title = f"{borne.database}: {takes}; {borne.steady_seconds:,.0f} s at 70 % of that"
     table = Table(title=title)
     for column in ("promise", "measured", "limit", ""):
         table.add_column(column, justify="left" if column in ("promise", "") else "right")

@@ -1,8 +1,9 @@
 """A server under load: as much as it takes, then 70 % of that, then twice that; what it promised, and what it did.
 
-Uploads arrive at times that were fixed before (an open loop), and an answer's latency counts from then: a server that
-falls behind cannot hide it. Every upload is sent once, so that what was acknowledged can be held
-against what is stored.
+What it takes is less in a full round than in an empty one: so the round is filled first, as fast as it goes, for as
+long as half of the steady load, and the last of that counts. Then uploads arrive at times that were fixed before (an
+open loop), and an answer's latency counts from then: a server that falls behind cannot hide it. Every upload is sent
+once, so that what was acknowledged can be held against what is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from hushcall.server.service import Service
 CONNECTIONS, CROWD = 64, 400
 """Phones that speak at once: while capacity is measured, and when twice as many come as it can take."""
 FIRST, USUAL = 2000, 3500
-"""Uploads that show what a server takes; and what is usual in a second, for which phones are made before."""
+"""Uploads that show what a server takes, at least; and what is usual in a second, for which phones are made before."""
+FILLS, OVERLOADED = 0.5, 30.0
+"""Seconds of filling for each one of steady load; and of overload, at most: half of those of steady load otherwise."""
 STEADY_P99_MS = 100.0
 BACK_SECONDS = 10.0
 GOODPUT = 0.8
@@ -49,6 +52,7 @@ class Borne:
 
     database: str
     capacity: float
+    steady_seconds: float
     steady_p50_ms: float
     steady_p99_ms: float
     offered: float
@@ -64,7 +68,7 @@ class Borne:
 
 
 def bear(seconds: float, url: str, progress: Progress, most: int = 1_000_000) -> Borne:
-    """Drive one server: ``seconds`` of steady load, half of that of overload. At most so many uploads in all."""
+    """Drive one server: filling it, then ``seconds`` of steady load, then overload. At most so many uploads in all."""
     server_core, load_core = cores()
     known: list[int] = []
     with (
@@ -87,26 +91,31 @@ class _Drill:
     progress: Progress
 
     def run(self, seconds: float, most: int, database: str) -> Borne:
-        every = prepared(self.service, min(FIRST + round(1.7 * USUAL * seconds), most), self.progress)
+        overloaded = min(seconds / 2, OVERLOADED)
+        shares = FILLS * seconds, 0.7 * seconds, 2 * overloaded
+        every = prepared(self.service, min(3 * FIRST + round(USUAL * sum(shares)), most), self.progress)
+        fill, steady_end = (max(round(len(every) * part / sum(shares)), 1) for part in (shares[0], sum(shares[:2])))
+        tenth = max(fill // 10, 1)
         self.progress("what it takes", 0, 4)
-        full, acknowledged = self._drive(every[:FIRST], CONNECTIONS, 0.0)
-        requests, capacity = every[FIRST:], full.per_second
-        steady_rate, share = 0.7 * capacity, 0.7 / 1.7
-        count = min(round(steady_rate * seconds), round(share * len(requests)))
-        requests = requests[: count + round(capacity * seconds)]
-        tenth = max(count // 10, 1)
-        self.progress("70 % of what it takes", 1, 4)
-        early, kept = self._drive(requests[:tenth], CONNECTIONS, steady_rate)
+        _, acknowledged = self._drive(every[:tenth], CONNECTIONS, 0.0)
         before = resident_mb(self.pid)
-        steady, more = self._drive(requests[tenth:count], CONNECTIONS, steady_rate)
-        after = resident_mb(self.pid)
+        last = max(fill - max(tenth, FIRST), tenth)
+        _, kept = self._drive(every[tenth:last], CONNECTIONS, 0.0)
+        full, more = self._drive(every[last:fill], CONNECTIONS, 0.0)
+        filled_mb, capacity = resident_mb(self.pid), full.per_second
         acknowledged |= kept | more
-        errors = sum(n for runs in (early, steady) for status, n in runs.statuses.items() if status != "201")
+        self.progress("70 % of what it takes", 1, 4)
+        count = min(round(0.7 * capacity * seconds), steady_end - fill)
+        steady, kept = self._drive(every[fill : fill + count], CONNECTIONS, 0.7 * capacity)
+        after = max(filled_mb, resident_mb(self.pid))
+        acknowledged |= kept
+        errors = sum(n for status, n in steady.statuses.items() if status != "201")
         self.progress("twice what it takes", 2, 4)
-        over, kept = self._drive(requests[count:], CROWD, 2 * capacity)
+        crowd = every[fill + count :][: round(2 * capacity * overloaded)]
+        over, kept = self._drive(crowd, CROWD, 2 * capacity)
         acknowledged |= kept
         self.progress("back to normal?", 3, 4)
-        back = self._back(requests[0])
+        back = self._back(every[0])
         refused = sum(n for status, n in over.statuses.items() if status in ("429", "503"))
         other = sum(n for status, n in over.statuses.items() if status not in ("201", "429", "503"))
         goodput = over.statuses["201"] / over.seconds / capacity
@@ -121,11 +130,11 @@ class _Drill:
             Promise("goodput at twice capacity", goodput, f"≥ {GOODPUT:g}", goodput >= GOODPUT),
             Promise("seconds until back to normal", back, f"≤ {BACK_SECONDS:g}", back <= BACK_SECONDS),
             Promise("acknowledged and lost", lost, "0", lost == 0),
-            Promise("memory at the end, × after a tenth", growth, f"≤ {GROWTH:g}", growth <= GROWTH),
+            Promise("memory, × after a tenth of the filling", growth, f"≤ {GROWTH:g}", growth <= GROWTH),
         )
         return Borne(
-            database, capacity, steady.quantile(0.5), p99, 2 * capacity, goodput,
-            dict(early.statuses + steady.statuses + over.statuses), (before, after), promises,
+            database, capacity, steady.seconds, steady.quantile(0.5), p99, 2 * capacity, goodput,
+            dict(steady.statuses + over.statuses), (before, after), promises,
         )  # fmt: skip
 
     def _drive(self, requests: Sequence[bytes], connections: int, rate: float) -> tuple[Runs, set[str]]:

@@ -281,7 +281,9 @@ def make_engine(url: str) -> Engine:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise InvalidParameter("data", "be a folder that can be written to", str(folder))
-    engine = sa.create_engine(parsed, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+    # The connection that was used last is used next: what it has in its cache is good until another one writes.
+    arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
+    engine = sa.create_engine(parsed, connect_args=arguments, **({"pool_use_lifo": True} if file_of(parsed) else {}))
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _: Any) -> None:
