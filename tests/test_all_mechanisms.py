@@ -90,7 +90,11 @@ def test_tallies_of_other_parameters_do_not_merge(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] * case.name.startswith("sh-"), id=case.name) for case in CASES]
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.slow] * (not case.name.startswith("subspace")), id=case.name)
+        for case in CASES
+    ],
 )
 def test_estimates_are_unbiased(case: Case) -> None:
     """30 of 60 phones hold a number: the mean of 300 estimates, held and absent, within 4 standard errors.

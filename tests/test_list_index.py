@@ -1,6 +1,6 @@
 """The index of a list: what it finds is what reading every line would find, for numbers of any length."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcall.protocol.blocklist import Entry
@@ -14,7 +14,6 @@ def entry(digits: str) -> Entry:
 
 
 @given(st.sets(DIGITS, max_size=30), st.from_regex(r"[1-9][0-9]{0,14}", fullmatch=True), DIGITS)
-@settings(max_examples=200, deadline=None)
 def test_the_index_finds_what_reading_every_line_finds(listed: set[str], prefix: str, stranger: str) -> None:
     numbers = sorted(listed)  # as text: the order of a list
     index = ListIndex.of_entries(b"".join(entry(number).line() for number in numbers))

@@ -60,8 +60,8 @@ def test_channel_sums_have_the_same_law(kind: str) -> None:
     ("mechanism", "epsilon", "tau", "holders"),
     [
         ("sh-extended", 11.8, 143, 165),
-        ("sh-basic", 15.0, 143, 190),
-        ("sh-tuned", 11.8, 143, 160),
+        pytest.param("sh-basic", 15.0, 143, 190, marks=pytest.mark.slow),
+        pytest.param("sh-tuned", 11.8, 143, 160, marks=pytest.mark.slow),
         pytest.param("subspace", 4.0, 10, 48, marks=pytest.mark.slow),
     ],
 )

@@ -63,6 +63,7 @@ def syndromes(words: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np
     return parity, positions
 
 
+@pytest.mark.slow
 def test_ten_thousand_words_with_every_one_of_their_528_errors() -> None:
     """5 280 000 received words, the double errors of which the real decoder shares with numpy.
 

@@ -34,13 +34,13 @@ def test_loopback_is_known(host: str, here: bool) -> None:
     assert is_loopback(host) is here
 
 
-def test_behind_a_proxy_three_thousand_strangers_get_nothing(lite: Service) -> None:
+def test_behind_a_proxy_hundreds_of_strangers_get_nothing(lite: Service) -> None:
     with serving(lite) as client:
         said = Counter(client.post("/v1/devices", headers=PROXIED).status_code for _ in range(30))
         assert said == {403: 30}
         code = lite.devices.invite(1, "", lite.now)
         assert client.post("/v1/devices", headers=PROXIED, json={"invite": code}).status_code == 201
-    for _ in range(3000):
+    for _ in range(300):
         with pytest.raises(Problem, match="enrolment-closed"):
             lite.enrolments.enrol("", "", lite.now, public=True)
     assert devices(lite) == 1

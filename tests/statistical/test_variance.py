@@ -107,6 +107,7 @@ def test_held_items_are_supported_with_the_odds_of_the_truth(response: Randomise
     assert abs(kept - p) < 4 * math.sqrt(p * (1 - p) / 300_000)
 
 
+@pytest.mark.slow
 def test_the_whole_olh_estimate_of_a_held_item() -> None:
     """4000 rounds of 40 real phones, 20 of them holders: mean within 4 standard errors, variance within 10 % (4.5 of
     its own).
