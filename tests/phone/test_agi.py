@@ -199,8 +199,10 @@ def test_a_verdict_does_not_wait_while_another_process_holds_the_store(
     note, flushing, flushed = candidates.note, threading.Event(), threading.Event()
 
     def seen(*given: Any) -> None:
-        if len(given[1]):
-            flushing.set()
+        if not len(given[1]):  # a flush before the first call: on a busy machine there is one
+            note(*given)
+            return
+        flushing.set()
         try:
             note(*given)
         finally:
