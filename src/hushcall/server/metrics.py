@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from hushcall.server.repeating import Repeating
 
 SHARED = "HUSHCALL_METRICS_FOLDER"
 """Where workers of one server leave their figures for each other."""
@@ -61,26 +62,20 @@ class Sharing:
 
     def __init__(self, worker: str) -> None:
         self.folder, self.worker = os.environ.get(SHARED, ""), worker
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._repeating = Repeating(self.leave, EVERY, "metrics")
 
     def start(self) -> None:
         """Begin, in a thread that ends with the process."""
         global _me  # noqa: PLW0603 (a process is one worker)
         if self.folder:
             _me = self.worker
-            self._thread.start()
+            self._repeating.start()
 
     def stop(self) -> None:
         """Leave the last figures, and end."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY):
+        self._repeating.stop()
+        if self.folder:
             self.leave()
-        self.leave()
 
     def leave(self) -> None:
         """Write the file; where that fails, the next one may succeed."""

@@ -207,4 +207,7 @@ def everything(quick: Quick = False) -> None:
     faults(20 if quick else 100)
     races(20 if quick else 100)
     load(4 if quick else 20)
-    pages(*((10_000, 1600, ["/", "/docs", "/api/blocklist"]) if quick else ()))
+    if quick:
+        pages(entries=10_000, page=["/", "/docs", "/api/blocklist"])
+    else:
+        pages()

@@ -20,10 +20,10 @@ from functools import partial
 import sqlalchemy as sa
 
 from hushcall.errors import HushcallError
-from hushcall.lab.prove.invariants import Broken, Watch
+from hushcall.lab.prove.invariants import Watch
 from hushcall.lab.prove.operators import ACTS, SUDDEN
 from hushcall.lab.prove.statistics import Progress, quiet
-from hushcall.lab.prove.world import FULL, PHONES, PLAN, READ_ONLY, SPAMMERS, Appointment, Death, World
+from hushcall.lab.prove.world import FULL, PHONES, PLAN, READ_ONLY, SPAMMERS, Appointment, Broken, Death, World
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.protocol.states import HELD, PUBLISHED
 from hushcall.server.db.trouble import ERRORS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushcall.lab.prove.journal import Line, Turn
-from hushcall.lab.prove.world import FULL, READ_ONLY, SPAMMERS, Worker, World
+from hushcall.lab.prove.world import FULL, READ_ONLY, SPAMMERS, Broken, Worker, World
 from hushcall.phone.reporting.ledger import DAY
 from hushcall.protocol.states import ANNOUNCING, CLOSED, COLLECTING, DECODED, HELD, PUBLISHED, TAKES_UPLOADS, RoundState
 from hushcall.server.http.gauges import gauges
@@ -33,10 +33,6 @@ STALE = 2 * DAY + 3600
 Rows = Callable[..., list[Any]]
 
 
-class Untrue(AssertionError):
-    """The service said of itself what is not so."""
-
-
 @dataclass
 class Told:
     """Listens to a world. ``rows`` asks the database's file; ``failing`` is what each worker's log says fails."""
@@ -46,7 +42,7 @@ class Told:
     failing: dict[int, set[str]] = field(default_factory=lambda: {0: set(), 1: set()})
 
     def look(self) -> None:
-        """Hear what was logged, and ask one worker the rest, if its clock is right: raises :class:`Untrue`."""
+        """Hear what was logged, and ask one worker the rest, if its clock is right: raises :class:`Broken`."""
         self.log()
         worker = self.world.worker_for(0)
         if not worker.skew:
@@ -58,9 +54,9 @@ class Told:
         """Whether it is ready, and why not."""
         said, late = self.world.standing(worker), self._late()
         if said.missing not in SAYS[self.world.broken_disk]:
-            raise Untrue(f"a probe is told {said.missing} where the disk is {self.world.broken_disk or 'well'}")
+            raise Broken(f"a probe is told {said.missing} where the disk is {self.world.broken_disk or 'well'}")
         if bool(said.late) != (late > LATE_SECONDS):
-            raise Untrue(f"a probe is told {said.late} where a round is {late} s late")
+            raise Broken(f"a probe is told {said.late} where a round is {late} s late")
 
     def figures(self, worker: Worker) -> None:
         """What Prometheus reads."""
@@ -84,7 +80,7 @@ class Told:
                 self._between("round_reports", read, *self._reported(number))
         for name, value in expected.items():
             if read.get(name) != value:
-                raise Untrue(f"the figure {name} is {read.get(name)} where the database says {value}")
+                raise Broken(f"the figure {name} is {read.get(name)} where the database says {value}")
 
     def dashboard(self, worker: Worker) -> None:
         """What operators see first: rounds under way, and worries."""
@@ -92,13 +88,13 @@ class Told:
         rounds = self.rows("SELECT id, state FROM rounds ORDER BY id DESC")
         under_way = [*rounds[:1], *(row for row in rounds[1:] if row[1] != PUBLISHED)][:SHOWN]
         if shown != under_way:
-            raise Untrue(f"the dashboard shows {shown} where the database has {under_way}")
+            raise Broken(f"the dashboard shows {shown} where the database has {under_way}")
         worries, held = health(worker.service).worries, self._held()
         if [one for one in worries if one.endswith("is held")] != [f"round {number} is held" for number in held]:
-            raise Untrue(f"the dashboard worries about {list(worries)} where {held} are held")
+            raise Broken(f"the dashboard worries about {list(worries)} where {held} are held")
         old = any(self.world.now - made > STALE for _, _, made in self._versions())
         if old != any(one.startswith("no round has been published") for one in worries):
-            raise Untrue(f"the dashboard worries about {list(worries)} where the list is {'old' if old else 'fresh'}")
+            raise Broken(f"the dashboard worries about {list(worries)} where the list is {'old' if old else 'fresh'}")
 
     def log(self) -> None:
         """Whatever failed was logged with its cause, and no line holds what nobody may read."""
@@ -109,7 +105,7 @@ class Told:
             if isinstance(entry, Turn):
                 self._turned(entry)
             elif any(secret in entry.text for secret in secrets):
-                raise Untrue("a number, a ticket or a token was logged")
+                raise Broken("a number, a ticket or a token was logged")
             else:
                 self._line(entry)
 
@@ -117,7 +113,7 @@ class Told:
         if turn.went_well is None:
             self.failing[turn.place].clear()
         elif not turn.went_well and not self.failing[turn.place]:
-            raise Untrue("a scheduler failed, and its log does not say so")
+            raise Broken("a scheduler failed, and its log does not say so")
 
     def _line(self, line: Line) -> None:
         said = line.said
@@ -125,15 +121,15 @@ class Told:
             self.failing[line.place].add(said["job"])
             cause = said.get("cause", "")
             if not cause and not said["reason"]:
-                raise Untrue(f"a scheduler failed with {said['error']}, and its log does not say why")
+                raise Broken(f"a scheduler failed with {said['error']}, and its log does not say why")
             if cause and cause not in (CAUSES[line.disk], COMMIT_FAILED):
-                raise Untrue(f"the log says {cause} where the disk is {line.disk or 'well'}")
+                raise Broken(f"the log says {cause} where the disk is {line.disk or 'well'}")
         if said["event"] == "scheduler works again" and line.place is not None:
             self.failing[line.place].discard(said["job"])
 
     def _between(self, name: str, read: dict[str, float], least: int, most: int) -> None:
         if not least <= read[name] <= most:
-            raise Untrue(f"the figure {name} is {read[name]} where phones sent {most} and were thanked for {least}")
+            raise Broken(f"the figure {name} is {read[name]} where phones sent {most} and were thanked for {least}")
 
     def _announced(self, number: int) -> tuple[int, int]:
         """How many phones were told that their announcement is stored, and how many announced."""

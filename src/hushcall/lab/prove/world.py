@@ -56,6 +56,10 @@ FULL, READ_ONLY = "PRAGMA max_page_count=1", "PRAGMA query_only=ON"
 """What a transaction of SQLite is told where the disk has no room for one page more, and where it takes nothing."""
 
 
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
 class Death(BaseException):
     """A worker is no more: nothing in it catches this."""
 

@@ -7,35 +7,20 @@ and those who upload do not wait for them.
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 
 from hushcall.server.db.store import Store
 from hushcall.server.db.trouble import ERRORS
+from hushcall.server.repeating import Repeating
 
 EVERY = 2.0
 
 
-class Homing:
-    """Works until it is stopped; where it fails, the next time may succeed. PostgreSQL looks after its own."""
+def homing(store: Store, every: float = EVERY) -> Repeating:
+    """What does it; where it fails, the next time may succeed. PostgreSQL looks after its own."""
 
-    def __init__(self, store: Store, every: float = EVERY) -> None:
-        self.store, self.every = store, every
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="homing", daemon=True)
+    def once() -> None:
+        with suppress(OSError, *ERRORS):
+            store.bring_log_home()
 
-    def start(self) -> None:
-        """Begin, in a thread that ends with the process."""
-        if not self.store.postgres:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End after the step under way."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self.every):
-            with suppress(OSError, *ERRORS):
-                self.store.bring_log_home()
+    return Repeating(once, every, "homing")

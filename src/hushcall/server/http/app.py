@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from hushcall.errors import HushcallError
 from hushcall.server import metrics
-from hushcall.server.db.homing import Homing
+from hushcall.server.db.homing import homing
 from hushcall.server.http.fast_path import FastPath
 from hushcall.server.http.middleware import Border
 from hushcall.server.http.openapi import describe
@@ -49,8 +49,9 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         app.state.watch = Watch(service)
         shared = metrics.Sharing(service.worker)
         shared.start()
-        homing = Homing(service.store)
-        homing.start()
+        home = homing(service.store)
+        if not service.store.postgres:
+            home.start()
         hand = Scheduler(service) if (settings.round.scheduler if scheduler is None else scheduler) else None
         if hand:
             hand.start()
@@ -58,7 +59,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         await app.state.commits.stop()
         if hand:
             await asyncio.get_running_loop().run_in_executor(None, hand.stop)
-        homing.stop()
+        home.stop()
         shared.stop()
         app.state.watch.close()
         service.close()
