@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from hushcall.server.db import schema
 from hushcall.server.db.homing import homing
-from hushcall.server.db.store import LOG_PAGES
+from hushcall.server.db.store import LOG_PAGES, PASSES
 from hushcall.server.service import Service
 
 
@@ -54,6 +54,19 @@ def test_whoever_writes_or_reads_is_left_alone(lite: Service, tmp_path: Path) ->
     assert kept(lite, tmp_path) == 1
     lite.store.bring_log_home()
     assert kept(lite, tmp_path) == 2
+
+
+def test_writers_wait_only_for_what_several_passes_beside_them_have_left(lite: Service) -> None:
+    asked = list[str]()
+
+    @sa.event.listens_for(lite.store.engine, "checkout")
+    def _listen(connection: sqlite3.Connection, *_: Any) -> None:
+        connection.set_trace_callback(asked.append)
+
+    lite.store.bring_log_home()
+    modes = [one.partition("(")[2].rstrip(")") for one in asked if "wal_checkpoint" in one]
+    assert modes == ["PASSIVE"] * PASSES + ["RESTART"]
+    assert PASSES >= 3, "one that finds it long, one that finds it short, one that syncs"
 
 
 def test_connections_leave_it_to_the_thread(lite: Service) -> None:

@@ -58,7 +58,8 @@ class Borne:
     offered: float
     goodput: float
     statuses: dict[str, int]
-    memory_mb: tuple[float, float]
+    memory_mb: tuple[float, float, float]
+    """Of the server, after a tenth of the filling, after all of it, and after the steady load."""
     promises: tuple[Promise, ...]
 
     @property
@@ -107,7 +108,7 @@ class _Drill:
         self.progress("70 % of what it takes", 1, 4)
         count = min(round(0.7 * capacity * seconds), steady_end - fill)
         steady, kept = self._drive(every[fill : fill + count], CONNECTIONS, 0.7 * capacity)
-        after = max(filled_mb, resident_mb(self.pid))
+        after = resident_mb(self.pid)
         acknowledged |= kept
         errors = sum(n for status, n in steady.statuses.items() if status != "201")
         self.progress("twice what it takes", 2, 4)
@@ -120,7 +121,7 @@ class _Drill:
         other = sum(n for status, n in over.statuses.items() if status not in ("201", "429", "503"))
         goodput = over.statuses["201"] / over.seconds / capacity
         lost = len(acknowledged - set(self._stored()))
-        growth = after / before
+        growth = max(filled_mb, after) / before
         p99 = steady.quantile(0.99)
         promises = (
             Promise("errors at 70 %", errors, "0", errors == 0),
@@ -134,7 +135,7 @@ class _Drill:
         )
         return Borne(
             database, capacity, steady.seconds, steady.quantile(0.5), p99, 2 * capacity, goodput,
-            dict(steady.statuses + over.statuses), (before, after), promises,
+            dict(steady.statuses + over.statuses), (before, filled_mb, after), promises,
         )  # fmt: skip
 
     def _drive(self, requests: Sequence[bytes], connections: int, rate: float) -> tuple[Runs, set[str]]:

@@ -1,8 +1,8 @@
-"""SQLite's write-ahead log, brought home every other second by a thread of its own: no commit stops to do it.
+"""SQLite's write-ahead log, brought home every second by a thread of its own: no commit stops to do it.
 
 Left to itself SQLite does that in whichever commit makes the log longer than four megabytes: five times a second at
-2,600 uploads, each for pages that the next commits change again. Every other second it is a sixth of the disk's writes,
-and those who upload do not wait for them.
+2,600 uploads, each for pages that the next commits change again. Every second such a page is written once, and
+those who upload do not wait for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hushcall.server.db.store import Store
 from hushcall.server.db.trouble import ERRORS
 from hushcall.server.repeating import Repeating
 
-EVERY = 2.0
+EVERY = 1.0
 
 
 def homing(store: Store, every: float = EVERY) -> Repeating:

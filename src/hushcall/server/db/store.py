@@ -40,6 +40,8 @@ GONE_SECONDS = 600
 """After which PostgreSQL ends a transaction in which nothing is asked: its process is stopped, or its machine gone."""
 CONNECT_SECONDS = 5
 MOMENT_MS = 20
+PASSES = 4
+"""How often SQLite's log is brought home beside writers before they stop for a moment: see bring_log_home."""
 LOG_PAGES = 16_000
 """How long SQLite's log may become before a commit brings it home itself, 64 MB: a server does that beside (homing)."""
 _SMALLEST = 512  # bytes of a database of SQLite: its smallest page
@@ -168,9 +170,12 @@ class Store:
     def bring_log_home(self) -> None:
         """SQLite's write-ahead log into its file: beside writers first, then for a moment alone what came meanwhile.
 
-        Whoever is in the way for longer than that moment is left alone.
+        Whoever is in the way for longer than that moment is left alone. SQLite syncs its file only once nothing is left
+        in the log, which beside a busy writer the first pass never sees: the moment alone would sync everything, 50 ms
+        and more with every upload waiting. The next passes find so little that one of them gets there between two
+        commits, and syncs beside them.
         """
-        self._checkpoint(MOMENT_MS, "PASSIVE", "RESTART")
+        self._checkpoint(MOMENT_MS, *["PASSIVE"] * PASSES, "RESTART")
 
     def _checkpoint(self, patience_ms: int, *modes: str) -> None:
         if self.postgres:
