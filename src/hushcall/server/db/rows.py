@@ -7,8 +7,9 @@ again and again has a type of its own here; a query for two columns unpacks them
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -26,6 +27,12 @@ T = TypeVar("T")
 class _Mapped(Protocol):
     @property
     def _mapping(self) -> Any: ...
+
+
+@lru_cache(maxsize=64)
+def _profile(text: str) -> Profile:
+    """What a round is run with; every batch of uploads reads its round."""
+    return Profile.from_plain(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class RoundRow:
         values = dict(row._mapping)
         values["state"] = RoundState(values["state"])
         values["held_from"] = RoundState(values["held_from"]) if values["held_from"] else None
-        values["profile"] = Profile.from_plain(json.loads(values["profile"]))
+        values["profile"] = _profile(values["profile"])
         values["plan_name"] = values.pop("plan")
         values["seed"], values["secret"] = bytes(values["seed"]), bytes(values["secret"])
         return cls(**values)
@@ -185,9 +192,9 @@ def typed(kind: type[T], rows: Iterable[_Mapped]) -> list[T]:
     return [kind(**row._mapping) for row in rows]
 
 
-def round_rows(connection: Connection, query: sa.Select[Any]) -> list[RoundRow]:
+def round_rows(connection: Connection, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> list[RoundRow]:
     """What a query over whole rows of the table of rounds gives."""
-    return [RoundRow.of(row) for row in connection.execute(query)]
+    return [RoundRow.of(row) for row in connection.execute(query, given)]
 
 
 def round_of(connection: Connection, round_id: int) -> RoundRow | None:

@@ -44,6 +44,8 @@ PASSES = 4
 """How often SQLite's log is brought home beside writers before they stop for a moment: see bring_log_home."""
 LOG_PAGES = 16_000
 """How long SQLite's log may become before a commit brings it home itself, 64 MB: a server does that beside (homing)."""
+_ROUND = sa.select(schema.rounds).where(schema.rounds.c.id == sa.bindparam("id"))
+_LOCKED, _SHARED = _ROUND.with_for_update(), _ROUND.with_for_update(read=True)
 _SMALLEST = 512  # bytes of a database of SQLite: its smallest page
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
@@ -122,12 +124,11 @@ class Store:
     ) -> None:
         """Insert the rows whose key is not there yet; in the order of their keys, so that no two writers deadlock."""
         if rows:
-            dialect: Any = postgresql if self.postgres else sqlite
             ordered = sorted(rows, key=lambda row: tuple(row[name] for name in key))
             if self.postgres and batches.fits(table, ordered):
                 batches.insert(connection, table, ordered)
                 return
-            connection.execute(dialect.insert(table).on_conflict_do_nothing(), ordered)
+            connection.execute(_insert_new(table, postgresql if self.postgres else sqlite), ordered)
 
     def add_counts(self, connection: Connection, worker: str, counts: Mapping[tuple[int, str], int]) -> None:
         """Add to this worker's counters."""
@@ -153,10 +154,8 @@ class Store:
 
     def lock_round(self, connection: Connection, round_id: int, *, share: bool = False) -> RoundRow | None:
         """A round's row, held still until the transaction ends. On SQLite a write transaction is alone anyway."""
-        query = sa.select(schema.rounds).where(schema.rounds.c.id == round_id)
-        if self.postgres:
-            query = query.with_for_update(read=share)
-        return next(iter(round_rows(connection, query)), None)
+        query = (_SHARED if share else _LOCKED) if self.postgres else _ROUND
+        return next(iter(round_rows(connection, query, {"id": round_id})), None)
 
     def lock_publishing(self, connection: Connection) -> None:
         """Be the only one that publishes until the transaction ends. On SQLite a write transaction is alone anyway."""
@@ -198,6 +197,13 @@ class Store:
     def close(self) -> None:
         """Let go of all connections."""
         self.engine.dispose()
+
+
+@cache
+def _insert_new(table: sa.Table, dialect: Any) -> sa.Insert:
+    """The statement, made once: every batch of uploads has one."""
+    statement: sa.Insert = dialect.insert(table).on_conflict_do_nothing()
+    return statement
 
 
 class PublishedFiles(Mapping[str, bytes]):

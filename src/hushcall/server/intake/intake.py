@@ -59,6 +59,20 @@ class Answer:
     body: dict[str, Any] = field(default_factory=dict)
 
 
+# What every batch asks, written down once: to put these together again took a fifth of a small commit's time.
+_SAID, _SENT = schema.announcements.c, schema.reports.c
+_TICKETS: sa.BindParameter[Any] = sa.bindparam("tickets", expanding=True)
+_ROUNDS: sa.BindParameter[Any] = sa.bindparam("rounds", expanding=True)
+_NEWEST = sa.select(sa.func.max(schema.rounds.c.id))
+_DEVICES = sa.select(schema.devices).where(schema.devices.c.token_hash.in_(sa.bindparam("tokens", expanding=True)))
+_VOICE = sa.select(_SAID.round, _SAID.device, _SAID.bucket, _SAID.ticket)
+_ANNOUNCED = _VOICE.where(_SAID.round.in_(_ROUNDS), _SAID.device.in_(sa.bindparam("devices", expanding=True)))
+_KNOWN = _VOICE.where(_SAID.ticket.in_(_TICKETS))
+_KNOWN_IN = _KNOWN.where(_SAID.round.in_(_ROUNDS))
+_STORED = sa.select(_SENT.ticket, _SENT.body).where(_SENT.ticket.in_(_TICKETS))
+_STORED_IN = _STORED.where(_SENT.round.in_(_ROUNDS))
+
+
 def ticket_for(secret: bytes, device: int) -> bytes:
     """A device's ticket: unpredictable without the round's secret, and the same whenever and wherever it is asked for.
 
@@ -166,13 +180,13 @@ class _Batch:
     ) -> None:
         self.store, self.connection, self.decisions, self.redeeming = store, connection, decisions, redeeming
         self.rounds: dict[int, RoundRow] = {}
-        self.newest = connection.execute(sa.select(sa.func.max(schema.rounds.c.id))).scalar() or 0
+        self.newest = connection.execute(_NEWEST).scalar() or 0
         for round_id in sorted({one.round for one in asked if one.round <= self.newest}):
             if row := store.lock_round(connection, round_id, share=True):
                 self.rounds[round_id] = row
         tokens = {one.token for one in asked if not is_token(one.token)}
-        query = sa.select(schema.devices).where(schema.devices.c.token_hash.in_(tokens))
-        self.devices = {bytes(row.token_hash): row for row in typed(DeviceRow, connection.execute(query))}
+        rows = connection.execute(_DEVICES, {"tokens": list(tokens)})
+        self.devices = {bytes(row.token_hash): row for row in typed(DeviceRow, rows)}
         self.announced: dict[tuple[int, int], tuple[int, bytes]] = {}
         self.tickets: dict[bytes, tuple[int, int, int]] = {}
         self.bodies: dict[bytes, bytes] = {}
@@ -182,27 +196,24 @@ class _Batch:
         self._read_reports([one for one in asked if isinstance(one, Upload)])
 
     def _read_announcements(self, asked: Sequence[Announce]) -> None:
-        table = schema.announcements.c
         devices = {found for one in asked if (found := self._id(one.token)) is not None}
         if devices:
-            query = sa.select(table.round, table.device, table.bucket, table.ticket)
-            query = query.where(table.round.in_({one.round for one in asked}), table.device.in_(devices))
-            for row in self.connection.execute(query):
+            wanted = {"rounds": list({one.round for one in asked}), "devices": list(devices)}
+            for row in self.connection.execute(_ANNOUNCED, wanted):
                 self.announced[row.round, row.device] = row.bucket, bytes(row.ticket)
 
     def _read_reports(self, asked: Sequence[Upload]) -> None:
         tickets = {one.ticket for one in asked}
         if not tickets:
             return
-        table, rows = schema.announcements.c, schema.reports.c
-        known, stored = [table.ticket.in_(tickets)], [rows.ticket.in_(tickets)]
+        known, stored = _KNOWN, _STORED
+        wanted: dict[str, list[Any]] = {"tickets": list(tickets)}
         if self.store.postgres:  # rounds say which partitions to look at; SQLite would look through all of a round
-            named = {one.round for one in asked}
-            known, stored = [*known, table.round.in_(named)], [*stored, rows.round.in_(named)]
-        query = sa.select(table.round, table.device, table.bucket, table.ticket).where(*known)
-        for row in self.connection.execute(query):
+            known, stored = _KNOWN_IN, _STORED_IN
+            wanted["rounds"] = list({one.round for one in asked})
+        for row in self.connection.execute(known, wanted):
             self.tickets[bytes(row.ticket)] = row.round, row.device, row.bucket
-        for ticket, body in self.connection.execute(sa.select(rows.ticket, rows.body).where(*stored)):
+        for ticket, body in self.connection.execute(stored, wanted):
             self.bodies[bytes(ticket)] = bytes(body)
 
     def _id(self, token: bytes) -> int | None:
