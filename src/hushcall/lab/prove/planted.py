@@ -6,7 +6,6 @@ here is taken out again when the context ends.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from hushcall.phone import visit
 from hushcall.phone.calls import candidates
 from hushcall.phone.reporting import ledger, participation, terms, transport
 from hushcall.phone.visit import Visit
+from hushcall.privacy.coins import seeded
 
 Bug = Callable[[], Any]
 _buffered = candidates.buffered
@@ -65,8 +65,10 @@ def _token_everywhere() -> Iterator[None]:
         yield
 
 
-def _fresh(*_: Any) -> Any:
-    return os.urandom
+def _fresh() -> Callable[..., Any]:
+    """Draws that no key repeats; the same ones whenever the bug is planted, or one run in a hundred would miss it."""
+    stream = seeded(b"coins of the moment")
+    return lambda *_: stream
 
 
 BUGS: dict[str, Bug] = {
@@ -77,7 +79,7 @@ BUGS: dict[str, Bug] = {
     "reports of a day are not counted": lambda: patch.object(ledger, "recorded_between", lambda *_: 0),
     "few bits are accepted": lambda: patch.object(terms, "weaker", lambda _: ""),
     "any mechanism is accepted": lambda: patch.object(terms, "objection", lambda *_: ""),
-    "coins are fresh": lambda: patch.object(visit, "keyed", _fresh),
+    "coins are fresh": lambda: patch.object(visit, "keyed", _fresh()),
     "a retry is made anew": lambda: patch.object(Visit, "_send", _other_bytes),
     "public requests carry the token": _token_everywhere,
     "made-up callers are not kept": lambda: patch.object(candidates, "make_up", lambda *_: None),
