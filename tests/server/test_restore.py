@@ -23,7 +23,7 @@ from hushcall.server.backup import back_up
 from hushcall.server.db import schema
 from hushcall.server.db.rows import existing_round
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.restore import restore
+from hushcall.server.restore import _set_aside, restore
 from hushcall.server.serve import bound, running
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import load_settings
@@ -312,3 +312,11 @@ def test_a_backup_is_restored_over_rounds_that_came_after_it(
     found = again.store.rows(sa.select(schema.hitters.c.number).where(schema.hitters.c.round == done.restart.now))
     assert {row.number for row in found} == {SPAM}
     again.close()
+
+
+def test_a_log_that_goes_while_the_folder_is_set_aside_is_not_missed(tmp_path: Path) -> None:
+    kept, gone = tmp_path / "hushcall.db", tmp_path / "hushcall.db-wal"
+    kept.write_bytes(b"pages")
+    aside = _set_aside(tmp_path, [gone, kept], 0.0)
+    assert [one.name for one in aside.iterdir()] == [kept.name]
+    assert not kept.exists()

@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,7 +142,8 @@ def _set_aside(data: Path, here: list[Path], now: float) -> Path:
     aside = data / f"before-restore-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}"
     aside.mkdir(mode=0o700)
     for old in here:
-        old.rename(aside / old.name)
+        with suppress(FileNotFoundError):  # SQLite's log goes with the last connection: that may be just now
+            old.rename(aside / old.name)
     to_disk(data)
     return aside
 
