@@ -320,3 +320,5 @@ def test_a_log_that_goes_while_the_folder_is_set_aside_is_not_missed(tmp_path: P
     aside = _set_aside(tmp_path, [gone, kept], 0.0)
     assert [one.name for one in aside.iterdir()] == [kept.name]
     assert not kept.exists()
+    with pytest.raises(FileNotFoundError):  # somebody else takes the database away: that is no time to go on
+        _set_aside(tmp_path, [kept], 1.0)

@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,8 +142,11 @@ def _set_aside(data: Path, here: list[Path], now: float) -> Path:
     aside = data / f"before-restore-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}"
     aside.mkdir(mode=0o700)
     for old in here:
-        with suppress(FileNotFoundError):  # SQLite's log goes with the last connection: that may be just now
+        try:
             old.rename(aside / old.name)
+        except FileNotFoundError:
+            if not old.name.startswith(f"{backup.FILE}-"):  # SQLite's log goes with the last connection, maybe just now
+                raise
     to_disk(data)
     return aside
 

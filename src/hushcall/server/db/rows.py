@@ -192,6 +192,10 @@ def typed(kind: type[T], rows: Iterable[_Mapped]) -> list[T]:
     return [kind(**row._mapping) for row in rows]
 
 
+ROUND = sa.select(schema.rounds).where(schema.rounds.c.id == sa.bindparam("id"))
+"""The row of one round, made once: every batch of uploads asks for it."""
+
+
 def round_rows(connection: Connection, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> list[RoundRow]:
     """What a query over whole rows of the table of rounds gives."""
     return [RoundRow.of(row) for row in connection.execute(query, given)]
@@ -199,7 +203,7 @@ def round_rows(connection: Connection, query: sa.Select[Any], given: Mapping[str
 
 def round_of(connection: Connection, round_id: int) -> RoundRow | None:
     """One round, or None where there is none of that id."""
-    return next(iter(round_rows(connection, sa.select(schema.rounds).where(schema.rounds.c.id == round_id))), None)
+    return next(iter(round_rows(connection, ROUND, {"id": round_id})), None)
 
 
 def existing_round(connection: Connection, round_id: int) -> RoundRow:

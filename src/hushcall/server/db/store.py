@@ -30,7 +30,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from hushcall.errors import InvalidParameter
 from hushcall.server.db import batches, schema
-from hushcall.server.db.rows import RoundRow, round_rows
+from hushcall.server.db.rows import ROUND, RoundRow, round_rows
 from hushcall.server.db.trouble import RESTORE, damaged, file_of, in_words, place_of
 from hushcall.wording import counted
 
@@ -44,8 +44,7 @@ PASSES = 4
 """How often SQLite's log is brought home beside writers before they stop for a moment: see bring_log_home."""
 LOG_PAGES = 16_000
 """How long SQLite's log may become before a commit brings it home itself, 64 MB: a server does that beside (homing)."""
-_ROUND = sa.select(schema.rounds).where(schema.rounds.c.id == sa.bindparam("id"))
-_LOCKED, _SHARED = _ROUND.with_for_update(), _ROUND.with_for_update(read=True)
+_LOCKED, _SHARED = ROUND.with_for_update(), ROUND.with_for_update(read=True)
 _SMALLEST = 512  # bytes of a database of SQLite: its smallest page
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x68757368  # any number, the same for all: one worker migrates, the others wait
@@ -154,7 +153,7 @@ class Store:
 
     def lock_round(self, connection: Connection, round_id: int, *, share: bool = False) -> RoundRow | None:
         """A round's row, held still until the transaction ends. On SQLite a write transaction is alone anyway."""
-        query = (_SHARED if share else _LOCKED) if self.postgres else _ROUND
+        query = (_SHARED if share else _LOCKED) if self.postgres else ROUND
         return next(iter(round_rows(connection, query, {"id": round_id})), None)
 
     def lock_publishing(self, connection: Connection) -> None:
