@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hushcall.lab.live.load import drive
+from hushcall.lab.live.rig import Runs
 from hushcall.lab.prove import load
-from hushcall.lab.prove.load import bear
+from hushcall.lab.prove.load import Borne, bear
 
 COUNTED = {
     *("errors at 70 %", "neither taken nor told to come back", "told to come back without a time"),
@@ -27,6 +28,7 @@ def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str
     assert all(kept[what] for what in COUNTED), borne
     assert borne.statuses["201"] > 0
     assert borne.database == database
+    assert 0 < borne.steady_p50_ms <= borne.steady_p99_ms
 
 
 @pytest.mark.slow
@@ -36,6 +38,21 @@ def test_a_report_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     borne = bear(0.3, "", lambda *_: None, most=3000)
     (lost,) = [one for one in borne.promises if one.what == "acknowledged and lost"]
     assert (lost.measured, lost.ok, borne.ok) == (1, False, False)
+
+
+def test_a_bad_moment_is_told_apart_from_a_slow_server() -> None:
+    runs = Runs()
+    runs.add(
+        {
+            "latencies": [0.01] * 1000 + [0.01] * 500 + [0.3] * 500 + [0.01] * 999,
+            "seconds": 3.0,
+            "statuses": {},
+            "told": 0,
+        }
+    )
+    assert runs.stretches(0.99, 1000) == pytest.approx((10, 300)), "the last one is not whole"
+    told = Borne("sqlite", 1, 1, 1, 300, runs.stretches(0.99, 1000), 2, 1, {}, (1, 1, 1), ()).in_stretches
+    assert told == "p99 of each 5 s at 70 %: 155 ms at the median, 1 of 2 above 100 ms, the worst 300 ms."
 
 
 def test_the_generator_tells_who_was_acknowledged_and_who_was_told_when_to_come_back() -> None:

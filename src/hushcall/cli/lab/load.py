@@ -60,3 +60,5 @@ def _print(borne: Borne) -> None:
     for one in borne.promises:
         table.add_row(one.what, f"{one.measured:,.3g}", one.limit, "✓" if one.ok else "[red]✗[/]")
     show.console.print(table)
+    if borne.stretches_p99_ms:
+        show.console.print(borne.in_stretches)

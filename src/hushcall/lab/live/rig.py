@@ -133,7 +133,16 @@ class Runs:
 
     def quantile(self, share: float) -> float:
         """Of the latencies, in milliseconds."""
-        return 1000 * statistics.quantiles(self.latencies, n=1000)[round(share * 1000) - 1]
+        return _quantile(self.latencies, share)
+
+    def stretches(self, share: float, size: int) -> tuple[float, ...]:
+        """The same of every ``size`` answers in a row: a bad moment is in one of them, a slow server in all."""
+        ends = range(size, len(self.latencies) + 1, size)
+        return tuple(_quantile(self.latencies[end - size : end], share) for end in ends)
+
+
+def _quantile(latencies: list[float], share: float) -> float:
+    return 1000 * statistics.quantiles(latencies, n=1000)[round(share * 1000) - 1]
 
 
 def prepared(service: Service, count: int, progress: Progress) -> list[bytes]:
