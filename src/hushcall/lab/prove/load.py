@@ -23,8 +23,9 @@ from hushcall.server.service import Service
 
 CONNECTIONS, CROWD = 64, 400
 """Phones that speak at once: while capacity is measured, and when twice as many come as it can take."""
-FIRST, USUAL = 2000, 3500
-"""Uploads that show what a server takes, at least; and what is usual in a second, for which phones are made before."""
+FIRST, USUAL, HIGH = 2000, 3500, 5000
+"""Uploads that show what a server takes, at least; what one takes in a second while it is filled, and after that at the
+most: so many phones are made before."""
 FILLS, OVERLOADED = 0.5, 30.0
 """Seconds of filling for each one of steady load; and of overload, at most: half of those of steady load otherwise."""
 STEADY_P99_MS, STRETCH = 100.0, 5.0
@@ -105,8 +106,8 @@ class _Drill:
 
     def run(self, seconds: float, most: int, database: str) -> Borne:
         overloaded = min(seconds / 2, OVERLOADED)
-        shares = FILLS * seconds, 0.7 * seconds, 2 * overloaded
-        every = prepared(self.service, min(3 * FIRST + round(USUAL * sum(shares)), most), self.progress)
+        shares = USUAL * FILLS * seconds, HIGH * 0.7 * seconds, HIGH * 2 * overloaded
+        every = prepared(self.service, min(3 * FIRST + round(sum(shares)), most), self.progress)
         fill, steady_end = (max(round(len(every) * part / sum(shares)), 1) for part in (shares[0], sum(shares[:2])))
         tenth = max(fill // 10, 1)
         self.progress("what it takes", 0, 4)

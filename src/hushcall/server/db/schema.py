@@ -134,7 +134,7 @@ reports = Table(
     Column("round", _KEY, nullable=False),  # no foreign key: intake has just read the round
     Column("bucket", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    Index("reports_by_bucket", "round", "bucket", "ticket"),
+    Index("reports_by_bucket", "round", "bucket"),  # without the ticket: what comes in last is added at the end
 )
 
 tallies = Table(

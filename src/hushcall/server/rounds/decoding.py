@@ -8,7 +8,8 @@ for so long they are kept. Nothing is written here: which process does what, and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 CHUNK = 20_000
 """Reports in memory at a time while a bucket is tallied."""
+_REPORTS = schema.reports.c
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,34 @@ def opened_buckets(store: Store, round_id: int) -> list[Opened]:
 
 
 def stored_reports(store: Store, opened: Opened) -> Iterator[ReportArrays]:
-    """A bucket's reports, a chunk at a time."""
+    """A bucket's reports in the order of their tickets, a chunk at a time; when each one came shows nowhere."""
     from hushcall.learn.feed.report_arrays import ReportArrays
 
-    table, last = schema.reports.c, b""
-    query = sa.select(table.ticket, table.body).where(table.round == opened.round, table.bucket == opened.bucket)
-    while rows := store.rows(query.where(table.ticket > last).order_by(table.ticket).limit(CHUNK)):
+    for rows in _by_ticket(store, opened) if store.postgres else _sorted(store, opened):
         yield ReportArrays.of([(bytes(row.ticket), bytes(row.body)) for row in rows])
+
+
+def _by_ticket(store: Store, opened: Opened) -> Iterator[Sequence[Any]]:
+    """PostgreSQL has an index in this order."""
+    query, last = _of(opened, _REPORTS.ticket, _REPORTS.body).order_by(_REPORTS.ticket).limit(CHUNK), b""
+    while rows := store.rows(query.where(_REPORTS.ticket > last)):
+        yield rows
         last = bytes(rows[-1].ticket)
+
+
+def _sorted(store: Store, opened: Opened) -> Iterator[Sequence[Any]]:
+    """SQLite has none, which it would pay for at every upload: it sorts once, and the rows' places are remembered."""
+    place = sa.literal_column("rowid", sa.Integer)
+    with store.read() as connection:
+        places = array("q", connection.execute(_of(opened, place).order_by(_REPORTS.ticket)).scalars())
+    for at in range(0, len(places), CHUNK):
+        some = sa.func.json_each(json.dumps(places[at : at + CHUNK].tolist())).table_valued("value")
+        rows = store.rows(_of(opened, _REPORTS.ticket, _REPORTS.body).where(place.in_(sa.select(some.c.value))))
+        yield sorted(rows, key=lambda row: bytes(row.ticket))
+
+
+def _of(opened: Opened, *columns: Any) -> sa.Select[Any]:
+    return sa.select(*columns).where(_REPORTS.round == opened.round, _REPORTS.bucket == opened.bucket)
 
 
 def tally_of(opened: Opened, seed: bytes, chunks: Iterable[ReportArrays]) -> tuple[int, bytes, bytes]:
