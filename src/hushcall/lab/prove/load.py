@@ -23,7 +23,7 @@ from hushcall.server.service import Service
 
 CONNECTIONS, CROWD = 64, 400
 """Phones that speak at once: while capacity is measured, and when twice as many come as it can take."""
-FIRST, USUAL, HIGH = 2000, 3500, 5000
+FIRST, USUAL, HIGH = 2000, 3500, 6500
 """Uploads that show what a server takes, at least; what one takes in a second while it is filled, and after that at the
 most: so many phones are made before."""
 FILLS, OVERLOADED = 0.5, 30.0
