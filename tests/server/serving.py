@@ -17,6 +17,7 @@ import httpx
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from sqlalchemy import event
 
 from hushcall.mechanisms import parameters
 from hushcall.mechanisms.schemes import SCHEMES
@@ -27,7 +28,7 @@ from hushcall.server.access.devices import SCOPES
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
-from hushcall.server.db.store import _MIGRATIONS, make_engine
+from hushcall.server.db.store import _MIGRATIONS, Store, make_engine
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
@@ -226,3 +227,21 @@ def downgraded(url: str, revision: str) -> None:
         config.attributes["connection"] = connection
         command.downgrade(config, revision)
     engine.dispose()
+
+
+@contextmanager
+def plans(store: Store) -> Iterator[list[str]]:
+    """How the database finds what is asked of reports and announcements meanwhile."""
+    found: list[str] = []
+    explain = "EXPLAIN (FORMAT JSON) " if store.postgres else "EXPLAIN QUERY PLAN "
+
+    def look(_: Any, cursor: Any, statement: str, given: Any, *__: Any) -> None:
+        if statement.startswith("SELECT") and ("FROM reports" in statement or "FROM announcements" in statement):
+            cursor.execute(explain + statement, given)
+            found.append(str(cursor.fetchall()))
+
+    event.listen(store.engine, "before_cursor_execute", look)
+    try:
+        yield found
+    finally:
+        event.remove(store.engine, "before_cursor_execute", look)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from tests.postgres import Postgres
 from tests.server.conftest import MakeService
-from tests.server.serving import SPAM, Clock, Village, downgraded, everything, newest, state
+from tests.server.serving import SPAM, Clock, Village, downgraded, everything, newest, plans, state
 
 from hushcall.server.db import partitions, schema
 from hushcall.server.db.store import Store
@@ -106,24 +106,6 @@ def test_a_partition_is_made_beside_a_reader(make_service: MakeService, url: str
             partitions.make(connection, 2)
     assert parts(service.store) == {"announcements": [2], "reports": [2]}
     assert len([one for one in sent if one.startswith("CREATE")]) == 2
-
-
-@contextmanager
-def plans(store: Store) -> Iterator[list[str]]:
-    """How the database finds what is asked of reports and announcements meanwhile."""
-    found: list[str] = []
-    explain = "EXPLAIN (FORMAT JSON) " if store.postgres else "EXPLAIN QUERY PLAN "
-
-    def look(_: Any, cursor: Any, statement: str, given: Any, *__: Any) -> None:
-        if statement.startswith("SELECT") and ("FROM reports" in statement or "FROM announcements" in statement):
-            cursor.execute(explain + statement, given)
-            found.append(str(cursor.fetchall()))
-
-    event.listen(store.engine, "before_cursor_execute", look)
-    try:
-        yield found
-    finally:
-        event.remove(store.engine, "before_cursor_execute", look)
 
 
 def test_an_upload_looks_at_its_own_rounds_partition_alone(make_service: MakeService, url: str, clock: Clock) -> None:

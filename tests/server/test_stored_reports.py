@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.serving import SPAM, Clock, Village, downgraded, state
+from tests.server.serving import SPAM, Clock, Village, downgraded, plans, state
 
 from hushcall.server.db import schema
 from hushcall.server.rounds import decoding
 from hushcall.server.rounds.decoding import opened_buckets, stored_reports
+from hushcall.server.service import Service
 
 OTHER = "+13035550177"
 CALLERS = [SPAM, OTHER] * 10
@@ -37,6 +38,15 @@ def test_they_leave_by_ticket(
         left = [(t.tobytes(), b.tobytes()) for one in chunks for t, b in zip(one.tickets, one.bodies, strict=True)]
         came = [(bytes(row.ticket), bytes(row.body)) for row in stored if row.bucket == opened.bucket]
         assert left == sorted(came)
+
+
+def test_a_chunk_is_found_by_its_rows_places_however_large_its_bucket(lite: Service, clock: Clock) -> None:
+    number = Village(lite, clock).to("closed", CALLERS)
+    with plans(lite.store) as found:
+        assert len(list(stored_reports(lite.store, opened_buckets(lite.store, number)[0]))) == 1
+    order, chunk = found
+    assert "(round=? AND bucket=?)" in order
+    assert "rowid=?" in chunk
 
 
 def test_an_older_database_is_given_the_smaller_index(make_service: MakeService, clock: Clock) -> None:
