@@ -28,7 +28,6 @@ def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str
     assert all(kept[what] for what in COUNTED), borne
     assert borne.statuses["201"] > 0
     assert borne.database == database
-    assert 0 < borne.steady_p50_ms <= borne.steady_p99_ms
 
 
 @pytest.mark.slow

@@ -51,8 +51,7 @@ def test_a_chunk_is_found_by_its_rows_places_however_large_its_bucket(lite: Serv
 
 def test_an_older_database_is_given_the_smaller_index(make_service: MakeService, clock: Clock) -> None:
     service = make_service("")
-    village = Village(service, clock)
-    village.to("closed", CALLERS)
+    Village(service, clock).to("closed", CALLERS)
     downgraded(str(service.store.engine.url), "0008")
     assert service.store.rows(INDEX) == [("round",), ("bucket",), ("ticket",)]
     again = make_service("")

@@ -34,7 +34,7 @@ def load(
 
       hushcall prove load
 
-      hushcall prove load --seconds 600 --database postgresql --json
+      hushcall prove load --seconds 600 --most 5000000 --database postgresql --json
     """
     try:
         from hushcall.lab.live.rig import database_of
