@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -16,8 +15,6 @@ from hushcall.numbers import NANP
 from hushcall.server.access.tokens import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.http import rate_limit
-from hushcall.server.http.rate_limit import RateLimit
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
@@ -241,17 +238,3 @@ def test_one_batch_may_hold_the_same_device_twice(village: Village) -> None:
     intake = Intake(village.service.store, "a")
     assert outcome(intake.accept([one, one, other])) == ["201", "200", "already-announced"]
     assert NANP.area_index[212] != NANP.area_index[202]
-
-
-def test_the_rate_limit_forgets_everybody_when_the_minute_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [119.0]
-    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    limit = RateLimit(2)
-    for _ in range(2):
-        limit.check(b"one")
-    limit.check(b"two")
-    with pytest.raises(Problem, match="too-many") as caught:
-        limit.check(b"one")
-    assert caught.value.retry_after == 1
-    now[0] += 1
-    limit.check(b"one")
