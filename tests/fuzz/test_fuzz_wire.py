@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.fuzz.fuzz_wire import Reader, feed, one_input, readers
+from tests.fuzz.fuzz_wire import feed, one_input
+from tests.fuzz.readers import Reader, readers
 
 HARNESS = Path(__file__).parent / "fuzz_wire.py"
 READERS = list(readers())

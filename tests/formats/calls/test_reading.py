@@ -408,3 +408,9 @@ def test_no_problem_shows_a_phone_number(number: str) -> None:
 def test_reading_costs_no_heavy_import() -> None:
     heavy = {"numpy", "sqlite3", "json", "csv", "defusedxml", "xml.etree.ElementTree"}
     assert not heavy & brought_by("hushcall.formats.calls.contacts", "hushcall.formats.calls.reading")
+
+
+def test_a_header_with_a_title_of_a_hundred_thousand_characters_and_more_is_refused_by_name() -> None:
+    """Found by the fuzzer: it ended in an error of the csv module."""
+    with pytest.raises(InvalidData, match=r"have a header with a number.*\(understood: nothing\)"):
+        read_calls(b'"' + b"a" * 140_000 + b'",Number,Type\n', "csv")

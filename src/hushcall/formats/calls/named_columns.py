@@ -89,7 +89,10 @@ def columns_of(head: bytes, given: Mapping[str, str] | None = None) -> Columns |
 
     for line in first_lines(head, 1):
         separator = max(",;\t", key=line.count)
-        titles = next(csv.reader([line], delimiter=separator), [])[:_MOST_COLUMNS]
+        try:
+            titles = next(csv.reader([line], delimiter=separator), [])[:_MOST_COLUMNS]
+        except csv.Error:  # a field of more than 131,072 characters
+            return None
         return Columns(tuple(title.strip() for title in titles), separator, given or {})
     return None
 
