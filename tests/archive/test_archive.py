@@ -126,9 +126,18 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_file_that_is_no_parquet_or_has_other_columns_is_refused(tmp_path: Path) -> None:
     address, found = make(tmp_path, {212: [5]})
     file = found.buckets[0].files[0]
-    (tmp_path / "round=7" / file.path).write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(InvalidArchive):
-        list(reader.read_file(address, found, file))
+    path = tmp_path / "round=7" / file.path
+    whole = path.read_bytes()
+    others = {
+        b"PAR1 and then nothing": "be a readable Parquet file",
+        whole.replace(b"ticket", b"ticked"): "be ticket and body",
+        whole.replace(b"ticket", b"\x88icket"): "be a readable Parquet file",  # both of these the fuzzer found
+    }
+    assert len(others) == 3
+    for data, rule in others.items():
+        path.write_bytes(data)
+        with pytest.raises(InvalidArchive, match=rule):
+            list(reader.read_file(address, found, file))
 
 
 def test_an_archive_can_be_at_any_address() -> None:

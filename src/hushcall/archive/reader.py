@@ -14,6 +14,7 @@ from hushcall.errors import InvalidArchive
 from hushcall.learn.feed.report_arrays import ReportArrays
 
 BATCH = 1 << 18
+COLUMNS = ("ticket", "body")
 
 
 def read_file(address: Address, found: ArchivedRound, file: ArchivedFile, batch: int = BATCH) -> Iterator[ReportArrays]:
@@ -22,9 +23,11 @@ def read_file(address: Address, found: ArchivedRound, file: ArchivedFile, batch:
     try:
         with address.system.open(path, "rb") as source:
             # Parquet's own threads are left alone: cores are shared out by file and by bucket.
-            for part in pq.ParquetFile(source).iter_batches(batch, columns=["ticket", "body"], use_threads=False):
-                yield ReportArrays(_bytes(part.column(0)), _bytes(part.column(1)))
-    except (OSError, pa.ArrowException) as error:
+            for part in pq.ParquetFile(source).iter_batches(batch, columns=list(COLUMNS), use_threads=False):
+                if set(part.schema.names) != set(COLUMNS):
+                    raise InvalidArchive("columns", f"be {' and '.join(COLUMNS)}", part.schema.names)
+                yield ReportArrays(*(_bytes(part.column(name)) for name in COLUMNS))
+    except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a name that is no UTF-8
         raise InvalidArchive("file", f"be a readable Parquet file ({error})", path) from None
 
 
