@@ -6,6 +6,8 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,6 +140,16 @@ def test_a_file_that_is_no_parquet_or_has_other_columns_is_refused(tmp_path: Pat
         path.write_bytes(data)
         with pytest.raises(InvalidArchive, match=rule):
             list(reader.read_file(address, found, file))
+
+
+def test_a_file_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    address, found = make(tmp_path, {212: [5]})
+    file = found.buckets[0].files[0]
+    rows = pa.array([bytes(16)], pa.binary(16))
+    table = pa.Table.from_arrays([rows, rows, rows], names=["ticket", "ticket", "body"])
+    pq.write_table(table, tmp_path / "round=7" / file.path)
+    with pytest.raises(InvalidArchive, match="be ticket and body"):
+        list(reader.read_file(address, found, file))
 
 
 def test_an_archive_can_be_at_any_address() -> None:

@@ -1,4 +1,4 @@
-"""All that reads bytes of strangers, each with an honest input: what the fuzzer of the wire damages and feeds."""
+"""All that reads bytes of strangers, each with an honest input: what ``fuzz_readers.py`` damages and feeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from functools import cache, partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "tests" / "formats" / "calls" / "samples"
 LOGS = {
     "termux": "termux-call-log.json",
     "sms-backup": "calls-20240301101112.xml",
@@ -161,6 +160,8 @@ def _call_logs() -> Iterator[Reader]:
 
 
 def _sample(name: str) -> bytes:
+    from tests.fuzz.fuzz_calls import SAMPLES
+
     return (SAMPLES / name).read_bytes()
 
 
@@ -186,7 +187,7 @@ def _archive() -> Iterator[Reader]:
     from hushcall.learn.feed.report_arrays import ReportArrays
     from hushcall.profiles import DEFAULT
 
-    address = Address(f"memory://fuzz-{id(object())}")
+    address = Address("memory://fuzz")
     rows = np.arange(9 * 16, dtype=np.uint8).reshape(9, 16)
     parameters = {"mechanism": "subspace", "epsilon": 4.0, "bits": 5}
     bucket = write_bucket(address, start_round(address, 3), 202, 9, parameters, iter([ReportArrays(rows, rows[:, :5])]))

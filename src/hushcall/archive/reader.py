@@ -24,7 +24,7 @@ def read_file(address: Address, found: ArchivedRound, file: ArchivedFile, batch:
         with address.system.open(path, "rb") as source:
             # Parquet's own threads are left alone: cores are shared out by file and by bucket.
             for part in pq.ParquetFile(source).iter_batches(batch, columns=list(COLUMNS), use_threads=False):
-                if set(part.schema.names) != set(COLUMNS):
+                if sorted(part.schema.names) != sorted(COLUMNS):  # none missing, none twice
                     raise InvalidArchive("columns", f"be {' and '.join(COLUMNS)}", part.schema.names)
                 yield ReportArrays(*(_bytes(part.column(name)) for name in COLUMNS))
     except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a name that is no UTF-8

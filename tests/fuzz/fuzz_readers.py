@@ -1,6 +1,6 @@
 """Fuzz what comes over the wire or from another disk: reports, tallies, tokens, messages, lists, logs, archives.
 
-``python tests/fuzz/fuzz_wire.py --runs 10000000`` gives so many inputs to each parser, one after the other, each in a
+``python tests/fuzz/fuzz_readers.py --runs 10000000`` gives so many inputs to each parser, one by one, each in a
 process of its own, and says how long that took and how much memory. Readers that are the same code with other
 parameters share a parser's inputs; one whose inputs are large gets fewer. ``--jobs`` has several at work, ``--reader
 NAME`` takes one, ``--guided`` lets atheris choose inputs by what they reach. A reader may only raise
@@ -81,7 +81,7 @@ def main() -> None:
     options.add_argument("--guided", action="store_true", help="let atheris choose the inputs; needs --reader")
     chosen = options.parse_args()
     if chosen.reader and chosen.reader not in readers():
-        sys.exit(f"fuzz_wire: --reader must be one of {', '.join(readers())}")
+        sys.exit(f"fuzz_readers: --reader must be one of {', '.join(readers())}")
     if chosen.guided:
         return guided(chosen.reader, chosen.runs)
     names = [chosen.reader] if chosen.reader else list(readers())

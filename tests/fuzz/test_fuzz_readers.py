@@ -1,4 +1,4 @@
-"""What reads the bytes of strangers gets damaged ones: the same each time. Long: ``fuzz_wire.py --runs 10000000``."""
+"""What reads strangers' bytes gets damaged ones, the same each time. Long: ``fuzz_readers.py --runs 10000000``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.fuzz.fuzz_wire import feed, one_input
+from tests.fuzz.fuzz_readers import feed, one_input
 from tests.fuzz.readers import Reader, readers
 
-HARNESS = Path(__file__).parent / "fuzz_wire.py"
+HARNESS = Path(__file__).parent / "fuzz_readers.py"
 READERS = list(readers())
 
 
