@@ -102,6 +102,7 @@ prove-long: $(VENV)/.dev  ## the same for a night: a thousand kills, ten thousan
 	@$(BIN)/hushcall prove load --seconds 600 --most 5000000
 	@$(BIN)/hushcall prove pages --uploads 6000
 	@$(BIN)/python tests/fuzz/fuzz_readers.py --runs 10000000 --text-runs 1000000 --jobs 2
+	@$(BIN)/python tests/fuzz/fuzz_readers.py --guided --runs 1000000
 	@$(BIN)/python tests/fuzz/fuzz_fast_path.py --runs 1000000
 
 bench: $(VENV)/.dev  ## speed and memory, as ratios within one run

@@ -3,9 +3,9 @@
 ``python tests/fuzz/fuzz_readers.py --runs 10000000`` gives so many inputs to each parser, one by one, each in a
 process of its own, and says how long that took and how much memory. Readers that are the same code with other
 parameters share a parser's inputs; one whose inputs are large gets fewer. ``--jobs`` has several at work, ``--reader
-NAME`` takes one, ``--guided`` lets atheris choose inputs by what they reach. A reader may only raise
-:class:`HushcallError`. Inputs are damaged honest ones, random bytes, and for what carries a checksum also damaged ones
-with the right checksum.
+NAME`` takes one, or those whose names begin so, and ``--guided`` lets atheris choose inputs by what they reach. A
+reader may only raise :class:`HushcallError`. Inputs are damaged honest ones, random bytes, and for what carries a
+checksum also damaged ones with the right checksum.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.fuzz.readers import Reader, readers
 MOST_MB = 200
 """What reading may add to a process, whatever the input is."""
 CHUNK, LARGE = 10_000, 1 << 14
+LEARN = Path(__file__).parents[2] / "src" / "hushcall" / "learn"
 
 
 def one_input(reader: Reader, data: bytes) -> None:
@@ -48,7 +49,7 @@ def inputs(reader: Reader, count: int, seed: int = 1) -> Iterator[bytes]:
     from tests.fuzz.mutating import mutated
 
     dice = random.Random(seed)
-    for place, data in enumerate(mutated([reader.honest], count, seed)):
+    for place, data in enumerate(mutated([reader.honest, *reader.others], count, seed)):
         if place % 8 == 7:
             yield dice.randbytes(dice.randint(0, 2 * len(reader.honest)))
         else:
@@ -77,20 +78,25 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=100_000, help="inputs for each parser")
     options.add_argument("--text-runs", type=int, default=0, help="inputs for each that reads text; default: as --runs")
     options.add_argument("--jobs", type=int, default=1, help="readers at work at once")
-    options.add_argument("--reader", help="only this one")
-    options.add_argument("--guided", action="store_true", help="let atheris choose the inputs; needs --reader")
+    options.add_argument("--reader", default="", help="only this one, or those whose names begin so")
+    options.add_argument("--guided", action="store_true", help="let atheris choose the inputs, --runs for all together")
     chosen = options.parse_args()
-    if chosen.reader and chosen.reader not in readers():
-        sys.exit(f"fuzz_readers: --reader must be one of {', '.join(readers())}")
     if chosen.guided:
         return guided(chosen.reader, chosen.runs)
-    names = [chosen.reader] if chosen.reader else list(readers())
-    shares = _shares(names, chosen.runs, chosen.text_runs)
+    shares = _shares(_named(chosen.reader), chosen.runs, chosen.text_runs)
     with ThreadPoolExecutor(chosen.jobs) as threads:
         work = [threads.submit(_alone, *share) for share in shares.items()]
         for done in as_completed(work):
             print(json.dumps(done.result()), flush=True)
     return None
+
+
+def _named(wanted: str) -> list[str]:
+    """The reader of that name, or all whose names begin so."""
+    found = [wanted] if wanted in readers() else [name for name in readers() if name.startswith(wanted)]
+    if not found:
+        sys.exit(f"fuzz_readers: --reader must be one of {', '.join(readers())}, or how some of them begin")
+    return found
 
 
 def _shares(names: Sequence[str], runs: int, text_runs: int) -> dict[str, int]:
@@ -116,16 +122,29 @@ def _fed(name: str, runs: int) -> dict[str, Any]:
     return feed(readers()[name], runs)
 
 
-def guided(name: str, runs: int) -> None:
-    """By coverage, from the honest input on."""
-    import atheris
+def guided(wanted: str, runs: int) -> None:
+    """By coverage, from honest inputs on; the first byte says which of the readers gets the rest."""
+    try:
+        import atheris
+    except ImportError:
+        sys.exit("fuzz_readers: --guided needs atheris, which is not installed (Linux on x86-64: pip install atheris)")
+    compiled = [
+        f"hushcall.learn.{'.'.join(file.relative_to(LEARN).with_suffix('').parts)}" for file in LEARN.rglob("*.py")
+    ]
+    # What was imported before would not be watched, and what numba compiles cannot be.
+    with atheris.instrument_imports(include=["hushcall"], exclude=compiled):
+        chosen = [readers()[name] for name in _named(wanted)]
+    honest = [(place, data) for place, one in enumerate(chosen) for data in (one.honest, *one.others)]
 
-    with atheris.instrument_imports(include=["hushcall"]):
-        reader = readers()[name]
+    def feed_one(data: bytes) -> None:
+        one_input(chosen[data[0] % len(chosen) if data else 0], data[1:])
+
     with tempfile.TemporaryDirectory() as corpus:
-        (Path(corpus) / "honest").write_bytes(reader.honest)
-        arguments = [f"-runs={runs}", "-max_len=8192", "-timeout=60", f"-artifact_prefix={tempfile.gettempdir()}/"]
-        atheris.Setup([sys.argv[0], *arguments, corpus], lambda data: one_input(reader, data))
+        for number, (place, data) in enumerate(honest):
+            (Path(corpus) / str(number)).write_bytes(bytes((place,)) + data)
+        longest = 2 * max(len(data) for _, data in honest)
+        limits = [f"-runs={runs}", f"-max_len={longest}", "-timeout=60", f"-artifact_prefix={tempfile.gettempdir()}/"]
+        atheris.Setup([sys.argv[0], *limits, corpus], feed_one)
         atheris.Fuzz()
 
 

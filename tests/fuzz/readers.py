@@ -7,25 +7,10 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LOGS = {
-    "termux": "termux-call-log.json",
-    "sms-backup": "calls-20240301101112.xml",
-    "adb": "call_log.txt",
-    "ios": "CallHistory.storedata",
-    "asterisk": "asterisk-Master.csv",
-    "freeswitch": "freeswitch-Master.csv",
-    "fritzbox-csv": "FRITZ!Box_Anrufliste.csv",
-    "fritzbox-xml": "calllist.xml",
-    "ncid": "cidcall.log",
-    "ncid-day-first": "cidcall-day-first.log",
-    "csv": "carrier.csv",
-}
-CONTACTS = {"vcard": "contacts.vcf", "termux": "termux-contact-list.json", "plain": "contacts.txt"}
-"""A sample of each; who adds a format without one hears of it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +23,7 @@ class Reader:
     binary: bool = True
     sealed: Callable[[bytes], bytes] = bytes
     parser: str = ""  # what reads, where several readers are the same code with other parameters
+    others: tuple[bytes, ...] = ()  # more honest inputs
 
 
 def _tally_sealed(data: bytes) -> bytes:
@@ -145,68 +131,10 @@ def _settings(data: bytes) -> object:
     return load_settings(_place())
 
 
-def _call_logs() -> Iterator[Reader]:
-    from datetime import timedelta, timezone
-
-    from hushcall.formats.calls.contacts import FORMATS, read_contacts
-    from hushcall.formats.calls.reading import READERS
-
-    zone = timezone(timedelta(hours=-5))
-    for name, kind in READERS.items():
-        read, sample, binary = partial(kind.read, zone=zone), _sample(LOGS[name]), name == "ios"
-        yield Reader(f"call log: {name}", read, sample, binary)
-    for name in FORMATS:
-        yield Reader(f"contacts: {name}", partial(read_contacts, format=name), _sample(CONTACTS[name]), binary=False)
-
-
-def _sample(name: str) -> bytes:
-    from tests.fuzz.fuzz_calls import SAMPLES
-
-    return (SAMPLES / name).read_bytes()
-
-
-def _lists() -> Iterator[Reader]:
-    from tests.fuzz.fuzz_blocklists import NAMES, NEW, OLD, OLD_BYTES, read_delta, read_document, read_export, read_list
-
-    from hushcall.formats.blocklists import WRITERS
-    from hushcall.protocol.blocklist import delta
-
-    for name in NAMES:
-        yield Reader(f"export: {name}", partial(read_export, name), WRITERS[name].write(OLD), binary=False)
-    yield Reader("blocklist", read_list, OLD_BYTES)
-    yield Reader("change of a blocklist", read_delta, delta(OLD, NEW))
-    yield Reader("PhoneBlock document", read_document, WRITERS["phoneblock"].write(OLD), binary=False)
-
-
-def _archive() -> Iterator[Reader]:
-    import numpy as np
-
-    from hushcall.archive.manifest import Address, ArchivedRound
-    from hushcall.archive.reader import read_file
-    from hushcall.archive.writer import start_round, write_bucket
-    from hushcall.learn.feed.report_arrays import ReportArrays
-    from hushcall.profiles import DEFAULT
-
-    address = Address("memory://fuzz")
-    rows = np.arange(9 * 16, dtype=np.uint8).reshape(9, 16)
-    parameters = {"mechanism": "subspace", "epsilon": 4.0, "bits": 5}
-    bucket = write_bucket(address, start_round(address, 3), 202, 9, parameters, iter([ReportArrays(rows, rows[:, :5])]))
-    found = ArchivedRound(3, "00" * 32, "nanp-2026", DEFAULT.to_plain(), (bucket,), {}, {})
-    path = address.path(found.folder, bucket.files[0].path)
-
-    def read(data: bytes) -> None:
-        address.system.pipe_file(path, data)
-        for part in read_file(address, found, bucket.files[0]):
-            assert len(part.tickets) == len(part.bodies)
-
-    yield Reader("archived reports (Parquet)", read, address.system.cat_file(path))
-
-
 @cache
 def readers() -> dict[str, Reader]:
     """All of them by name; imported here, so that atheris can watch the imports."""
-    return {
-        one.name: one
-        for group in (_mechanisms, _anonymous, _documents, _call_logs, _lists, _archive)
-        for one in group()
-    }
+    from tests.fuzz import readers_of_files as files
+
+    groups = (_mechanisms, _anonymous, _documents, files.call_logs, files.contacts, files.lists, files.archives)
+    return {one.name: one for group in groups for one in group()}

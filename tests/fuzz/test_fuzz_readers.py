@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from tests.fuzz.fuzz_readers import feed, one_input
 from tests.fuzz.readers import Reader, readers
+from tests.fuzz.readers_of_files import SAMPLES
 
 HARNESS = Path(__file__).parent / "fuzz_readers.py"
 READERS = list(readers())
@@ -19,6 +22,8 @@ READERS = list(readers())
 def test_damaged_inputs_raise_only_our_errors(name: str) -> None:
     reader = readers()[name]
     reader.read(reader.honest)
+    for cut in (1, len(reader.honest) // 2, len(reader.honest) - 1):
+        one_input(reader, reader.honest[:cut])
     assert feed(reader, 300)["inputs"] == 300
 
 
@@ -44,6 +49,24 @@ def test_an_error_of_another_kind_escapes() -> None:
 
     with pytest.raises(KeyError):
         feed(Reader("broken", broken, b"x"), 3)
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if "call log" in name or "contacts" in name])
+def test_a_file_of_another_kind_is_taken_or_refused_by_name(name: str) -> None:
+    for sample in SAMPLES.iterdir():
+        one_input(readers()[name], sample.read_bytes())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
+@pytest.mark.parametrize("group", ["", "call log", "export"])
+def test_inputs_that_are_chosen_by_what_they_reach_raise_only_our_errors(group: str) -> None:
+    """They are others each time; whatever is found is a bug, so this raises no false alarm."""
+    command = [sys.executable, str(HARNESS), "--guided", "--reader", group, "--runs", "30000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    reached = [int(edges) for edges in re.findall(r" cov: (\d+) ", done.stderr)]
+    assert reached[-1] > 50, "nothing was watched, so nothing guided it"
 
 
 @pytest.mark.slow
