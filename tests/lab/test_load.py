@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hushcall.lab.live.load import drive
+from hushcall.lab.live.machine import Machine, Syncs, Watch, share_taken
 from hushcall.lab.live.rig import Runs
 from hushcall.lab.prove import load
 from hushcall.lab.prove.load import Borne, bear
@@ -27,6 +31,7 @@ def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str
     assert kept.keys() > COUNTED
     assert all(kept[what] for what in COUNTED), borne
     assert borne.statuses["201"] > 0
+    assert borne.machine.beside.p99_ms > 0
     assert borne.database == database
 
 
@@ -50,8 +55,32 @@ def test_a_bad_moment_is_told_apart_from_a_slow_server() -> None:
         }
     )
     assert runs.stretches(0.99, 1000) == pytest.approx((10, 300)), "the last one is not whole"
-    told = Borne("sqlite", 1, 1, 1, 300, runs.stretches(0.99, 1000), 2, 1, {}, (1, 1, 1), ()).in_stretches
+    still = Machine(Syncs(2, 1, 1), Syncs(2, 1, 1), None)
+    told = Borne("sqlite", 1, 1, 1, 300, runs.stretches(0.99, 1000), 2, 1, {}, (1, 1, 1), (), still).in_stretches
     assert told == "p99 of each 5 s at 70 %: 155 ms at the median, 1 of 2 above 100 ms, the worst 300 ms."
+
+
+def test_what_the_machine_did_by_itself_is_told_beside_it(tmp_path: Path) -> None:
+    """Syncs that take a thousandth, then a twentieth of a second on a clock of our own."""
+    ticks, took = itertools.count(), 0.001
+    watch = Watch(tmp_path, lambda: next(ticks) * took)
+    watch.alone(0.0)
+    took = 0.05
+    with watch.beside():
+        pass
+    seen = watch.machine
+    assert min(seen.before.count, seen.beside.count) >= 2, "even a short look has seen something"
+    assert (seen.before.p99_ms, seen.beside.p50_ms) == pytest.approx((1, 50))
+    said = str(replace(seen, taken=0.027))
+    assert said == (
+        "A sync of 64 kB to this disk took 1.0 ms at the median and 1 at p99 before the load, "
+        "50.0 ms at the median and 50 at p99 beside it. Others took 2.7% of the processors' time."
+    )
+
+
+def test_the_share_that_others_took_is_of_all_time() -> None:
+    assert share_taken([10, 0, 0, 80, 0, 0, 0, 10], [20, 0, 0, 165, 0, 0, 0, 15]) == pytest.approx(0.05)
+    assert share_taken(None, None) is None
 
 
 def test_the_generator_tells_who_was_acknowledged_and_who_was_told_when_to_come_back() -> None:

@@ -62,3 +62,4 @@ def _print(borne: Borne) -> None:
     show.console.print(table)
     if borne.stretches_p99_ms:
         show.console.print(borne.in_stretches)
+    show.console.print(str(borne.machine))

@@ -16,6 +16,7 @@ from statistics import median
 
 import sqlalchemy as sa
 
+from hushcall.lab.live.machine import Machine, Watch
 from hushcall.lab.live.rig import SERVER, Progress, Runs, cores, drive, filled, on, prepared, process
 from hushcall.lab.memory import resident_mb
 from hushcall.server.db import schema
@@ -28,6 +29,8 @@ FIRST, USUAL, HIGH = 2000, 3500, 6500
 most: so many phones are made before."""
 FILLS, OVERLOADED = 0.5, 30.0
 """Seconds of filling for each one of steady load; and of overload, at most: half of those of steady load otherwise."""
+LOOKED = 10.0
+"""Seconds for which the disk is looked at before, at most: a tenth of those of steady load otherwise."""
 STEADY_P99_MS, STRETCH = 100.0, 5.0
 """What is promised at 70 %; and the seconds for which it is told one by one too."""
 BACK_SECONDS = 10.0
@@ -66,6 +69,8 @@ class Borne:
     memory_mb: tuple[float, float, float]
     """Of the server, after a tenth of the filling, after all of it, and after the steady load."""
     promises: tuple[Promise, ...]
+    machine: Machine
+    """What it did by itself: its disk before all this and beside the steady load, and time that others took of it."""
 
     @property
     def ok(self) -> bool:
@@ -107,6 +112,8 @@ class _Drill:
     def run(self, seconds: float, most: int, database: str) -> Borne:
         overloaded = min(seconds / 2, OVERLOADED)
         shares = USUAL * FILLS * seconds, HIGH * 0.7 * seconds, HIGH * 2 * overloaded
+        watch = Watch(self.service.settings.data)
+        watch.alone(min(seconds / 10, LOOKED))
         every = prepared(self.service, min(3 * FIRST + round(sum(shares)), most), self.progress)
         fill, steady_end = (max(round(len(every) * part / sum(shares)), 1) for part in (shares[0], sum(shares[:2])))
         tenth = max(fill // 10, 1)
@@ -120,7 +127,8 @@ class _Drill:
         acknowledged |= kept | more
         self.progress("70 % of what it takes", 1, 4)
         count = min(round(0.7 * capacity * seconds), steady_end - fill)
-        steady, kept = self._drive(every[fill : fill + count], CONNECTIONS, 0.7 * capacity)
+        with watch.beside():
+            steady, kept = self._drive(every[fill : fill + count], CONNECTIONS, 0.7 * capacity)
         after = resident_mb(self.pid)
         acknowledged |= kept
         errors = sum(n for status, n in steady.statuses.items() if status != "201")
@@ -148,7 +156,7 @@ class _Drill:
         )
         return Borne(
             database, capacity, steady.seconds, steady.quantile(0.5), p99, each, 2 * capacity, goodput,
-            dict(steady.statuses + over.statuses), (before, filled_mb, after), promises,
+            dict(steady.statuses + over.statuses), (before, filled_mb, after), promises, watch.machine,
         )  # fmt: skip
 
     def _drive(self, requests: Sequence[bytes], connections: int, rate: float) -> tuple[Runs, set[str]]:
