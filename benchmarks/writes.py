@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from sqlalchemy.engine import Connection
 
 import hushcall.server.db as server_db
 from hushcall.lab.live.rig import temporary_postgres
+from hushcall.lab.usage import processor_seconds
 from hushcall.mechanisms import parameters
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
@@ -45,7 +45,6 @@ from hushcall.server.settings import load_settings
 REPORTS, BATCH, AREAS = 20_000, 100, 40
 BEFORE = "0007"
 """The schema before partitions."""
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class RowByRow(Store):
@@ -102,19 +101,13 @@ class Way:
     def accept(self, asked: Sequence[Announce | Upload]) -> list[Answer]:
         """Have a batch committed, and count what it took."""
         with self.manner():
-            began = time.process_time(), _spent(self.pid), time.perf_counter()
+            began = time.process_time(), processor_seconds(self.pid), time.perf_counter()
             answers = Intake(self.service.store, "bench").accept(asked)
         self.own += time.process_time() - began[0]
-        self.database += _spent(self.pid) - began[1]
+        self.database += processor_seconds(self.pid) - began[1]
         self.wall += time.perf_counter() - began[2]
         assert all(isinstance(one, Answer) and one.status == 201 for one in answers)  # noqa: S101
         return [one for one in answers if isinstance(one, Answer)]
-
-
-def _spent(pid: int) -> float:
-    """Seconds of processor time that a process has had."""
-    words = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / _TICK
 
 
 def opened(folder: Path, url: str, kind: type[Store]) -> Way:

@@ -58,7 +58,7 @@ def inputs(reader: Reader, count: int, seed: int = 1) -> Iterator[bytes]:
 
 def feed(reader: Reader, runs: int, say: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
     """So many inputs; how long it took, and what it added to this process's memory."""
-    from hushcall.lab.memory import peak_mb
+    from hushcall.lab.usage import peak_mb
 
     one_input(reader, reader.honest)
     before, begin = peak_mb(), time.process_time()
@@ -119,7 +119,15 @@ def _alone(name: str, runs: int) -> dict[str, Any]:
 
 
 def _fed(name: str, runs: int) -> dict[str, Any]:
-    return feed(readers()[name], runs)
+    tenth, told = max(runs // 10, CHUNK), 0
+
+    def say(done: int) -> None:
+        nonlocal told
+        if done // tenth > told and done < runs:
+            told = done // tenth
+            print(f"{name}: {done:,} of {runs:,}", file=sys.stderr, flush=True)
+
+    return feed(readers()[name], runs, say)
 
 
 def guided(wanted: str, runs: int) -> None:

@@ -71,9 +71,10 @@ def test_inputs_that_are_chosen_by_what_they_reach_raise_only_our_errors(group: 
 
 @pytest.mark.slow
 def test_the_command_says_what_it_did() -> None:
-    command = [sys.executable, str(HARNESS), "--reader", "token key", "--runs", "50"]
+    command = [sys.executable, str(HARNESS), "--reader", "token key", "--runs", "10050"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
-    assert (said["reader"], said["inputs"]) == ("token key", 50)
+    assert (said["reader"], said["inputs"]) == ("token key", 10050)
+    assert done.stderr == "token key: 10,000 of 10,050\n", "how far it is, for whoever waits"
     refused = subprocess.run([*command[:3], "nobody"], capture_output=True, text=True, check=False)
     assert "must be one of" in refused.stderr

@@ -32,6 +32,7 @@ def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str
     assert all(kept[what] for what in COUNTED), borne
     assert borne.statuses["201"] > 0
     assert borne.machine.beside.p99_ms > 0
+    assert borne.busy > 0
     assert borne.database == database
 
 
@@ -56,7 +57,7 @@ def test_a_bad_moment_is_told_apart_from_a_slow_server() -> None:
     )
     assert runs.stretches(0.99, 1000) == pytest.approx((10, 300)), "the last one is not whole"
     still = Machine(Syncs(2, 1, 1), Syncs(2, 1, 1), None)
-    told = Borne("sqlite", 1, 1, 1, 300, runs.stretches(0.99, 1000), 2, 1, {}, (1, 1, 1), (), still).in_stretches
+    told = Borne("sqlite", 1, 1, 1, 300, runs.stretches(0.99, 1000), 0.7, 2, 1, {}, (1, 1, 1), (), still).in_stretches
     assert told == "p99 of each 5 s at 70 %: 155 ms at the median, 1 of 2 above 100 ms, the worst 300 ms."
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.server.serving import Clock, Village, newest, settings_for
 
-from hushcall.lab.memory import peak_mb
+from hushcall.lab.usage import peak_mb
 from hushcall.numbers import NANP
 from hushcall.privacy.coins import seeded
 from hushcall.server.rounds.round_status import status

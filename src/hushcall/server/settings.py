@@ -157,7 +157,12 @@ class IntakeSettings(_Section):
     """Uploads."""
 
     batch: int = Field(default=100, ge=1, le=10_000, description="uploads in one commit, at most")
-    linger_ms: float = Field(default=2.0, ge=0, le=1000, description="how long a commit waits for company")
+    linger_ms: float = Field(
+        default=2.0,
+        ge=0,
+        le=1000,
+        description="how long a commit waits for company; while somebody keeps coming, up to ten times as long",
+    )
     queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
     patience: float = Field(
         default=10.0, gt=0, le=25, description="seconds that an upload waits for the disk; then it is told to come back"

@@ -163,7 +163,7 @@ def intake(
         str | None, typer.Option(help="URL of an empty PostgreSQL database. Default: one of its own, if installed.")
     ] = None,
     reports: Annotated[int, typer.Option(min=2000, help="Uploads.")] = 20_000,
-    connections: Annotated[int, typer.Option(min=1, max=1000, help="Phones that speak at once.")] = 64,
+    connections: Annotated[int, typer.Option(min=1, max=1000, help="Phones that speak at once.")] = 200,
     json: Json = False,
 ) -> None:
     """How many reports a second one core takes in, each on disk before it is answered; and what a bare route does.

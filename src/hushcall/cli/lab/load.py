@@ -53,7 +53,7 @@ def load(
 
 def _print(borne: Borne) -> None:
     takes = f"takes {borne.capacity:,.0f} uploads a second on one core"
-    title = f"{borne.database}: {takes}; {borne.steady_seconds:,.0f} s at 70 % of that"
+    title = f"{borne.database}: {takes}; {borne.steady_seconds:,.0f} s at 70 % of that, {borne.busy:.0%} of a core"
     table = Table(title=title)
     for column in ("promise", "measured", "limit", ""):
         table.add_column(column, justify="left" if column in ("promise", "") else "right")

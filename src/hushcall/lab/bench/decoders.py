@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from hushcall.lab.bench import peer
-from hushcall.lab.memory import peak_mb
 from hushcall.lab.prove.statistics import DOMAIN, population, reports
 from hushcall.lab.study.metrics import f1
+from hushcall.lab.usage import peak_mb
 from hushcall.learn import subspace_tuning, walsh
 from hushcall.learn.comparators.prefix_extending import PrefixExtendingLearner
 from hushcall.learn.subspace import SubspaceLearner

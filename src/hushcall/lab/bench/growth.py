@@ -21,7 +21,7 @@ from hushcall.engines.archive_evidence import evidence_of
 from hushcall.engines.local import LocalEngine
 from hushcall.lab.bench.scale import LOOP, Note, best_of, one_at_a_time, profile_for, to_dense
 from hushcall.lab.data import archive_synthesis
-from hushcall.lab.memory import peak_mb
+from hushcall.lab.usage import peak_mb
 from hushcall.protocol.tickets import TICKET_BYTES
 
 PROMISED = 1.05

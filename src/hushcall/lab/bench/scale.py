@@ -23,7 +23,7 @@ from hushcall.engines.archive_evidence import evidence_of
 from hushcall.engines.learning import learn
 from hushcall.engines.local import LocalEngine
 from hushcall.lab.data import archive_synthesis
-from hushcall.lab.memory import peak_mb
+from hushcall.lab.usage import peak_mb
 from hushcall.learn import walsh
 from hushcall.learn.feed.report_arrays import ReportArrays
 from hushcall.learn.feed.shake256 import report_rows

@@ -89,7 +89,10 @@ class Settings:
         return round(self.complaints * self.valid)
 
 
-def synthesise(seed: int = 2016, settings: Settings = Settings()) -> Calls:  # noqa: B008 - frozen
+_PAPERS = Settings()
+
+
+def synthesise(seed: int = 2016, settings: Settings = _PAPERS) -> Calls:
     """A month of valid complaints; the same seed and settings give the same month."""
     checks.whole("seed", seed, 0)
     world = np.random.default_rng(seed)

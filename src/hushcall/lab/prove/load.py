@@ -18,12 +18,13 @@ import sqlalchemy as sa
 
 from hushcall.lab.live.machine import Machine, Watch
 from hushcall.lab.live.rig import SERVER, Progress, Runs, cores, drive, filled, on, prepared, process
-from hushcall.lab.memory import resident_mb
+from hushcall.lab.usage import processor_seconds, resident_mb
 from hushcall.server.db import schema
 from hushcall.server.service import Service
 
-CONNECTIONS, CROWD = 64, 400
-"""Phones that speak at once: while capacity is measured, and when twice as many come as it can take."""
+CONNECTIONS, CROWD = 200, 400
+"""Phones that speak at once: while capacity is measured, so many that the server is never idle (of 64 all wait for one
+commit, and a fifth of its core is); and when twice as many come as it can take."""
 FIRST, USUAL, HIGH = 2000, 3500, 6500
 """Uploads that show what a server takes, at least; what one takes in a second while it is filled, and after that at the
 most: so many phones are made before."""
@@ -63,6 +64,8 @@ class Borne:
     steady_p99_ms: float
     stretches_p99_ms: tuple[float, ...]
     """The same of every :data:`STRETCH` seconds of the steady load."""
+    busy: float
+    """Share of one core that the server took then: what it does not take is what it catches up with."""
     offered: float
     goodput: float
     statuses: dict[str, int]
@@ -127,9 +130,10 @@ class _Drill:
         acknowledged |= kept | more
         self.progress("70 % of what it takes", 1, 4)
         count = min(round(0.7 * capacity * seconds), steady_end - fill)
+        spent = processor_seconds(self.pid)
         with watch.beside():
             steady, kept = self._drive(every[fill : fill + count], CONNECTIONS, 0.7 * capacity)
-        after = resident_mb(self.pid)
+        after, busy = resident_mb(self.pid), (processor_seconds(self.pid) - spent) / steady.seconds
         acknowledged |= kept
         errors = sum(n for status, n in steady.statuses.items() if status != "201")
         self.progress("twice what it takes", 2, 4)
@@ -155,8 +159,8 @@ class _Drill:
             Promise("memory, × after a tenth of the filling", growth, f"≤ {GROWTH:g}", growth <= GROWTH),
         )
         return Borne(
-            database, capacity, steady.seconds, steady.quantile(0.5), p99, each, 2 * capacity, goodput,
-            dict(steady.statuses + over.statuses), (before, filled_mb, after), promises, watch.machine,
+            database, capacity, steady.seconds, steady.quantile(0.5), p99, each, busy, 2 * capacity,
+            goodput, dict(steady.statuses + over.statuses), (before, filled_mb, after), promises, watch.machine,
         )  # fmt: skip
 
     def _drive(self, requests: Sequence[bytes], connections: int, rate: float) -> tuple[Runs, set[str]]:

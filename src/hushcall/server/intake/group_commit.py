@@ -22,6 +22,8 @@ LONGEST_SPREAD = 300.0
 """Seconds over which phones are told to come back, at most."""
 REFUSAL_SECONDS = 0.5
 """How long an upload that is turned away waits to hear of it."""
+MOST_LINGERS = 10
+"""How many times ``linger`` the first upload of a batch waits for company, at most."""
 _CALM_SECONDS = 10.0
 _GOLDEN = 0.6180339887498949
 """Multiples of it, modulo 1, are spread as evenly as any (Weyl): no two phones in a row come back together."""
@@ -118,8 +120,7 @@ class GroupCommit:
     async def _run(self) -> None:
         while not (self._stopping and not self._waiting):
             await self._something.wait()
-            if self.linger and len(self._waiting) < self.batch and not self._stopping:
-                await asyncio.sleep(self.linger)
+            await self._gather()
             batch, self._waiting = self._waiting[: self.batch], self._waiting[self.batch :]
             if not self._waiting and not self._stopping:
                 self._something.clear()
@@ -141,6 +142,19 @@ class GroupCommit:
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+    async def _gather(self) -> None:
+        """Wait for company while somebody comes within every ``linger``: a commit costs as much as many uploads.
+
+        A lone upload waits once, so does the last of a crowd that is all here; under load batches are large long before
+        there is nothing left of the processor. Whoever waited for the commit before this one has waited already.
+        """
+        seen = 0
+        while self.linger and seen < len(self._waiting) < self.batch and not self._stopping:
+            seen, first = len(self._waiting), self._waiting[0][2]
+            await asyncio.sleep(self.linger)
+            if self._loop.time() - first >= MOST_LINGERS * self.linger:
+                return
 
     def _failed(self, error: Exception) -> None:
         """A disk or a database in trouble is a reason to come back, and logged once when it begins."""

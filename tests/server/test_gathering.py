@@ -1,0 +1,119 @@
+"""How long an upload waits for company before it is committed, on a clock that only moves when everybody waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import pytest
+
+from hushcall.server.intake.group_commit import MOST_LINGERS, GroupCommit
+from hushcall.server.intake.intake import Announce, Answer
+
+BATCH, LINGER = 100, 0.002
+
+
+class Patient(asyncio.SelectorEventLoop):
+    """An event loop that does not wait: it moves its clock on instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        selector: Any = self._selector  # type: ignore[attr-defined]
+        look = selector.select
+
+        def select(timeout: float | None) -> Any:
+            self.now += timeout or 0.0
+            return look(0)
+
+        selector.select = select
+
+    def time(self) -> float:
+        """By our clock."""
+        return self.now
+
+
+class AtOnce(Executor):
+    """Has done what it was given when it is given it."""
+
+    def submit(self, call: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(call(*given, **named))
+        return done
+
+
+class Disk:
+    """An intake that takes no time; the size of each commit, and when it was."""
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[float, int]] = []
+
+    def accept(self, asked: Sequence[object]) -> list[Answer]:
+        self.commits.append((asyncio.get_event_loop().time(), len(asked)))
+        return [Answer(201)] * len(asked)
+
+
+def gathered(due: Sequence[float], linger: float = LINGER) -> tuple[list[float], list[tuple[float, int]]]:
+    """Uploads that come at such times: how long each waited, and the commits."""
+    disk = Disk()
+
+    async def run() -> list[float]:
+        given: Any = disk
+        group = GroupCommit(given, BATCH, linger, 5000)
+        group._thread = AtOnce()  # type: ignore[assignment]
+
+        async def one(at: float) -> float:
+            await asyncio.sleep(at)
+            await group.submit(Announce(b"", 1, 0))
+            return asyncio.get_running_loop().time() - at
+
+        waited = await asyncio.gather(*(one(at) for at in due))
+        await group.stop()
+        return waited
+
+    loop = Patient()
+    try:
+        return loop.run_until_complete(run()), disk.commits
+    finally:
+        loop.close()
+
+
+def test_a_lone_upload_waits_once() -> None:
+    waited, commits = gathered([0.0, 1.0])
+    assert [size for _, size in commits] == [1, 1]
+    assert max(waited) == pytest.approx(LINGER)
+
+
+@pytest.mark.parametrize("crowd", [2, 64, BATCH - 1])
+def test_a_crowd_that_is_all_here_waits_once_too(crowd: int) -> None:
+    waited, commits = gathered([0.0] * crowd)
+    assert [size for _, size in commits] == [crowd]
+    assert max(waited) == pytest.approx(LINGER)
+
+
+def test_a_full_batch_does_not_wait() -> None:
+    waited, commits = gathered([0.0] * BATCH)
+    assert (max(waited), commits) == (0.0, [(0.0, BATCH)])
+
+
+@pytest.mark.parametrize(("rate", "each"), [(700, 14), (1750, 35), (3500, 70)])
+def test_under_load_batches_are_large_and_nobody_waits_for_long(rate: int, each: int) -> None:
+    """In a second, so many: as many a commit as come while the first of them waits."""
+    waited, commits = gathered([place / rate for place in range(rate)])
+    longest = MOST_LINGERS * LINGER
+    assert len(commits) <= rate / each
+    assert max(waited) <= longest + LINGER
+    assert max(size for _, size in commits) <= BATCH
+
+
+def test_at_more_than_a_batch_a_wait_a_full_one_goes_early() -> None:
+    waited, commits = gathered([place / 20_000 for place in range(4000)])
+    assert {size for _, size in commits} == {BATCH}
+    assert max(waited) <= BATCH / 20_000 + LINGER
+
+
+def test_without_lingering_nobody_waits() -> None:
+    waited, commits = gathered([0.0, 0.01, 0.01, 0.02], linger=0.0)
+    assert (max(waited), [size for _, size in commits]) == (0.0, [1, 2, 1])
