@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hushcall.server.intake.group_commit import MOST_LINGERS, GroupCommit
+from hushcall.server.intake.group_commit import LONGEST_LINGER, GroupCommit
 from hushcall.server.intake.intake import Announce, Answer
 
 BATCH, LINGER = 100, 0.002
@@ -102,9 +102,8 @@ def test_a_full_batch_does_not_wait() -> None:
 def test_under_load_batches_are_large_and_nobody_waits_for_long(rate: int, each: int) -> None:
     """In a second, so many: as many a commit as come while the first of them waits."""
     waited, commits = gathered([place / rate for place in range(rate)])
-    longest = MOST_LINGERS * LINGER
     assert len(commits) <= rate / each
-    assert max(waited) <= longest + LINGER
+    assert max(waited) <= LONGEST_LINGER + LINGER
     assert max(size for _, size in commits) <= BATCH
 
 
@@ -112,6 +111,12 @@ def test_at_more_than_a_batch_a_wait_a_full_one_goes_early() -> None:
     waited, commits = gathered([place / 20_000 for place in range(4000)])
     assert {size for _, size in commits} == {BATCH}
     assert max(waited) <= BATCH / 20_000 + LINGER
+
+
+def test_who_lingers_for_longer_waits_once_however_many_come() -> None:
+    waited, commits = gathered([place / 100 for place in range(20)], linger=0.1)
+    assert len(commits) == 2
+    assert max(waited) <= 0.1 + 1e-9
 
 
 def test_without_lingering_nobody_waits() -> None:

@@ -161,7 +161,7 @@ class IntakeSettings(_Section):
         default=2.0,
         ge=0,
         le=1000,
-        description="how long a commit waits for company; while somebody keeps coming, up to ten times as long",
+        description="how long a commit waits for company; while somebody keeps coming, up to 20 ms",
     )
     queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
     patience: float = Field(

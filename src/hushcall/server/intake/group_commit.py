@@ -22,8 +22,8 @@ LONGEST_SPREAD = 300.0
 """Seconds over which phones are told to come back, at most."""
 REFUSAL_SECONDS = 0.5
 """How long an upload that is turned away waits to hear of it."""
-MOST_LINGERS = 10
-"""How many times ``linger`` the first upload of a batch waits for company, at most."""
+LONGEST_LINGER = 0.02
+"""Seconds that the first upload of a batch waits for company at most, unless ``linger`` itself is longer."""
 _CALM_SECONDS = 10.0
 _GOLDEN = 0.6180339887498949
 """Multiples of it, modulo 1, are spread as evenly as any (Weyl): no two phones in a row come back together."""
@@ -153,7 +153,7 @@ class GroupCommit:
         while self.linger and seen < len(self._waiting) < self.batch and not self._stopping:
             seen, first = len(self._waiting), self._waiting[0][2]
             await asyncio.sleep(self.linger)
-            if self._loop.time() - first >= MOST_LINGERS * self.linger:
+            if self._loop.time() - first >= LONGEST_LINGER:
                 return
 
     def _failed(self, error: Exception) -> None:
