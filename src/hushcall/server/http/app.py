@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -33,6 +34,9 @@ _ABOUT = """Learns which phone numbers spam people, from call logs that stay pri
 
 Phones enrol, announce an area code, send one randomised report a round, and download the signed list. Errors are
 RFC 9457 problem details with a stable `type`, and say what to do next."""
+
+_UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI tells whatever OpenTelemetry finds in its process each request's path and caller: a ticket, an address."""
 
 
 def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
@@ -73,6 +77,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # one address a thing; a redirect would repeat what was asked for
         license_info={"name": "Apache-2.0"},
+        telemetry=_UNTRACED,
     )
     app.state.service = service
     app.state.rendered, app.state.last_upload = Rendered(), float("-inf")
