@@ -163,7 +163,7 @@ class IntakeSettings(_Section):
         le=1000,
         description="how long a commit waits for company; while somebody keeps coming, up to 20 ms",
     )
-    queue: int = Field(default=5_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
+    queue: int = Field(default=1_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
     patience: float = Field(
         default=10.0, gt=0, le=25, description="seconds that an upload waits for the disk; then it is told to come back"
     )

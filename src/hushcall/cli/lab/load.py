@@ -58,7 +58,12 @@ def _print(borne: Borne) -> None:
     for column in ("promise", "measured", "limit", ""):
         table.add_column(column, justify="left" if column in ("promise", "") else "right")
     for one in borne.promises:
-        table.add_row(one.what, f"{one.measured:,.3g}", one.limit, "✓" if one.ok else "[red]✗[/]")
+        table.add_row(
+            one.what,
+            f"{one.measured:,.0f}" if one.measured >= 100 else f"{one.measured:.3g}",
+            one.limit,
+            "✓" if one.ok else "[red]✗[/]",
+        )
     show.console.print(table)
     if borne.stretches_p99_ms:
         show.console.print(borne.in_stretches)

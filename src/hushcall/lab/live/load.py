@@ -11,6 +11,7 @@ import asyncio
 import gc
 import json
 import re
+import resource
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -119,6 +120,8 @@ def main() -> None:
     except ImportError:
         run = asyncio.run
     requests = [bytes.fromhex(text) for text in plan["requests"]]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # often 1,024, which is fewer than a crowd has connections
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, plan["connections"] + 64)), hard))
     gc.disable()  # a pause of the generator's own would look like one of the server's
     outcome = run(drive(plan["host"], plan["port"], requests, plan["connections"], plan["rate"]))
     json.dump(asdict(outcome), sys.stdout)

@@ -23,6 +23,7 @@ from hushcall.server.http.readiness import Watch
 from hushcall.server.http.rendered import Rendered
 from hushcall.server.http.routes import admin, carddav, gateway, lists, pages, phoneblock, phones, probes
 from hushcall.server.http.share import Share
+from hushcall.server.http.shedding import Shedding
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.intake.intake import Intake
 from hushcall.server.problems import Problem
@@ -50,6 +51,7 @@ def make_app(service: Service, scheduler: bool | None = None) -> FastAPI:
         app.state.commits = GroupCommit(
             intake, given.batch, given.linger_ms / 1000, given.queue, metrics.observe_commit, given.patience
         )
+        app.state.shedding = Shedding(app.state.commits, given.max_body, app.state, settings.server.access_log)
         app.state.watch = Watch(service)
         shared = metrics.Sharing(service.worker)
         shared.start()

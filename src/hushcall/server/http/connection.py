@@ -3,8 +3,9 @@
 The server beneath (uvicorn) bounds none of them: heads grow in memory, a caller that says nothing stays, and so does
 one that does not read. Here a head has so many bytes and fields, a request arrives within so many seconds, an answer is
 taken off our hands within so many, and when there are as many connections as there may be, the one that has been idle
-for longest makes room: an honest phone is never idle for long. Descriptors are left over for the database, the
-scheduler and the decoders.
+for longest makes room: an honest phone is never idle for long. Where all are at work a few more are told when to come
+back, as uploads are while too many wait (``shedding``). Descriptors are left over for the database, the scheduler and
+the decoders.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import contextlib
 import resource
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hushcall.server.http.shedding import Shedding
+from hushcall.server.intake.group_commit import REFUSAL_SECONDS
 
 HEAD_BYTES = 1 << 14
 HEAD_FIELDS = 64
@@ -30,8 +34,12 @@ WRITE_SECONDS = 30.0
 KEEP_ALIVE_SECONDS = 75
 """Longer than a proxy before us keeps its connections (nginx: 60): otherwise it would send into one that we close."""
 SWEEP_SECONDS = 1.0
-RESERVED = 128
+RESERVED = 192
 """Descriptors that are not for connections."""
+CROWDED = 0.9
+"""Share of the connections up to which whoever is refused waits to hear of it: nothing makes refusals as cheap."""
+SPARE, SPARE_SECONDS = 64, 2.0
+"""Of those, for callers that come when all connections are at work, to be told so; and for how long they may take."""
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -41,6 +49,7 @@ class Keeper:
 
     most: int
     idle: dict[Connection, None] = field(default_factory=dict)
+    spare: set[Connection] = field(default_factory=set)
     _sweeping: bool = False
 
     def make_room(self, known: set[Any]) -> bool:
@@ -53,6 +62,10 @@ class Keeper:
         self.idle.pop(oldest)
         oldest.transport.abort()
         return True
+
+    def crowded(self, known: set[Any]) -> bool:
+        """Whether so many are taken that none is kept for longer than it must."""
+        return len(known) > CROWDED * self.most
 
     def watch(self, known: set[Any], loop: asyncio.AbstractEventLoop) -> None:
         """Look once a second, for as long as there is anybody."""
@@ -77,25 +90,39 @@ class Connection(HttpToolsProtocol):
         super().__init__(**given)
         self.keeper, self.until = keeper, float("inf")
         self._in_head, self._head_bytes, self._seen, self._too_large = True, 0, 0, False
+        self._between = True  # no request has begun that has not ended
+        self._refusal, self._refusing = b"", cast("asyncio.TimerHandle | None", None)
+        self.shedding: Shedding | None = getattr(getattr(self.app, "state", None), "shedding", None)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it, or hang up where all the others are at work."""
+        """Take it; where all the others are at work it is told so when it says something, if it is one of a few."""
         room = self.keeper.make_room(self.connections)
         super().connection_made(transport)
-        if not room:
-            transport.abort()
-            return
-        self.keeper.idle[self] = None
-        self._allow(REQUEST_SECONDS)
         self.keeper.watch(self.connections, self.loop)
+        if room:
+            self.keeper.idle[self] = None
+            self._allow(REQUEST_SECONDS)
+        elif self.shedding is not None and len(self.keeper.spare) < SPARE:
+            self.keeper.spare.add(self)
+            self._allow(SPARE_SECONDS)
+        else:
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self.keeper.idle.pop(self, None)
+        self.keeper.spare.discard(self)
+        self._refusal = b""
+        if self._refusing is not None:
+            self._refusing.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request. A field that never ends is kept by the parser: so the head is counted here as well."""
+        if self._refusal:
+            self._refuse()  # before whatever comes next
+        if self._turned_away(data):
+            return
         if self._in_head and self._head_bytes > HEAD_BYTES:
             self._refuse_head()
             return
@@ -103,8 +130,43 @@ class Connection(HttpToolsProtocol):
             self._head_bytes += len(data)
         super().data_received(data)
 
+    def _turned_away(self, data: bytes) -> bool:
+        """Whether nothing is to be made of these bytes: there is no room for their connection, or for an upload."""
+        if self.shedding is None:
+            return False
+        if self in self.keeper.spare:
+            if not self.transport.is_closing():
+                self.transport.write(self.shedding.no_room())
+                self.transport.close()
+            return True
+        answered = self.cycle is None or self.cycle.response_complete
+        if not (self._between and answered) or self.flow.write_paused:
+            return False
+        refusal = self.shedding.refusal(data)
+        if refusal is None:
+            return False
+        self._unset_keepalive_if_required()
+        self.keeper.idle.pop(self, None)
+        self.until, self._refusal = float("inf"), refusal
+        if self.keeper.crowded(self.connections):
+            self._refuse()
+        else:
+            self._refusing = self.loop.call_later(REFUSAL_SECONDS, self._refuse)
+        return True
+
+    def _refuse(self) -> None:
+        """Say that an upload was not taken. Not at once, where there is room: who asks again at once takes time."""
+        if self._refusing is not None:
+            self._refusing.cancel()
+        refusal, self._refusal, self._refusing = self._refusal, b"", None
+        if refusal and not self.transport.is_closing():
+            self.keeper.idle[self] = None
+            self._allow(KEEP_ALIVE_SECONDS)
+            self.transport.write(refusal)
+
     def on_message_begin(self) -> None:
         """A request begins."""
+        self._between = False
         self._in_head, self._head_bytes, self._seen = True, 0, 0
         self._allow(REQUEST_SECONDS)
         super().on_message_begin()
@@ -134,6 +196,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is here: how long the answer takes is ours to say. It may have been answered unread."""
+        self._between = True
         self._answering()
         if self.until == float("inf"):
             self.keeper.idle.pop(self, None)

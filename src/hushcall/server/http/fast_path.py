@@ -25,7 +25,7 @@ from hushcall.server.intake.intake import Announce, Answer, Upload
 from hushcall.server.problems import Problem
 
 _PATH = re.compile(rf"/v1/rounds/([1-9][0-9]{{0,8}})/(?:announcements|reports/((?i:{TICKET_PATTERN})))", re.ASCII)
-_ANNOUNCEMENTS, _REPORTS = "/v1/rounds/{number}/announcements", "/v1/rounds/{number}/reports/{ticket}"
+ANNOUNCEMENTS, REPORTS = "/v1/rounds/{number}/announcements", "/v1/rounds/{number}/reports/{ticket}"
 _METHOD = {True: "PUT", False: "POST"}
 _ANNOUNCED = metrics.ACCEPTED.labels("announcement")
 _REPORTED = metrics.ACCEPTED.labels("report")
@@ -104,7 +104,7 @@ class FastPath:
         if match is None or scope["method"] != _METHOD[match[2] is not None]:
             await self.app(scope, receive, send)
             return
-        scope["route"] = _Named(_REPORTS if match[2] else _ANNOUNCEMENTS)
+        scope["route"] = _Named(REPORTS if match[2] else ANNOUNCEMENTS)
         state, round_id = scope["app"].state, int(match[1])
         state.last_upload = time.monotonic()
         await state.commits.refuse_if_full()

@@ -25,7 +25,7 @@ HUNG_UP = 499
 """How a request that its caller did not finish is counted."""
 PIECE = 1 << 16
 """Bytes of an answer that are handed to a connection at a time."""
-_HEADERS = [
+HEADERS = [
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -74,7 +74,7 @@ class _Answer:
         """One message of the answer."""
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
-            message["headers"] = [*message["headers"], *_HEADERS]
+            message["headers"] = [*message["headers"], *HEADERS]
         elif self.silent:
             message = {**message, "body": b""}
         elif len(message.get("body", b"")) > PIECE:

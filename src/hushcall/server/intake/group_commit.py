@@ -71,7 +71,12 @@ class GroupCommit:
     @property
     def full(self) -> bool:
         """Whether no upload is taken just now."""
-        return len(self._waiting) >= self.queue or self._stopping
+        return self.crowded or self._stopping
+
+    @property
+    def crowded(self) -> bool:
+        """Whether as many wait as may."""
+        return len(self._waiting) >= self.queue
 
     async def refuse_if_full(self) -> None:
         """Turn an upload away while nothing of it was read yet.
