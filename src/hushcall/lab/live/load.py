@@ -25,6 +25,7 @@ class Outcome:
     """What a run saw: seconds per request in order of completion, and answers by status.
 
     ``acknowledged``: which requests got a 2xx, by their place. ``told``: refusals that say when to come back.
+    ``seconds`` until the last answer, ``taken_seconds`` until the last 2xx: whoever is refused waits to hear of it.
     """
 
     latencies: list[float] = field(default_factory=list)
@@ -32,6 +33,7 @@ class Outcome:
     acknowledged: list[int] = field(default_factory=list)
     told: int = 0
     seconds: float = 0.0
+    taken_seconds: float = 0.0
 
 
 class Connection(asyncio.Protocol):
@@ -91,6 +93,7 @@ async def drive(host: str, port: int, requests: list[bytes], connections: int, r
         outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
         if status.startswith("2"):
             outcome.acknowledged.append(place)
+            outcome.taken_seconds = time.perf_counter() - started
         elif status != "000":
             outcome.told += connection.told
         if connection.transport.is_closing():

@@ -115,7 +115,7 @@ class Runs:
 
     def __init__(self) -> None:
         self.latencies: list[float] = []
-        self.seconds = 0.0
+        self.seconds = self.taken_seconds = 0.0
         self.statuses: Counter[str] = Counter()
         self.told = 0
 
@@ -123,6 +123,7 @@ class Runs:
         """One more."""
         self.latencies += run["latencies"]
         self.seconds += run["seconds"]
+        self.taken_seconds += run.get("taken_seconds", 0.0)
         self.statuses.update(run["statuses"])
         self.told += run["told"]
 

@@ -145,7 +145,7 @@ class _Drill:
         back = self._back(every[0])
         refused = sum(n for status, n in over.statuses.items() if status in ("429", "503"))
         other = sum(n for status, n in over.statuses.items() if status not in ("201", "429", "503"))
-        goodput = over.statuses["201"] / over.seconds / capacity
+        goodput = over.statuses["201"] / max(over.taken_seconds, 1e-9) / capacity
         waiting = self.service.settings.intake.queue
         lost = len(acknowledged - set(self._stored()))
         growth = max(filled_mb, after) / before
