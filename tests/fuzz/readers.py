@@ -75,6 +75,48 @@ def _anonymous() -> Iterator[Reader]:
     yield Reader("binary HTTP response", binary_http.read_response, answer)
 
 
+class _Heard:
+    """What a parser of HTTP makes of some bytes."""
+
+    def __init__(self) -> None:
+        self.url, self.body, self.whole = b"", b"", 0
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.whole += 1
+
+
+def _uploads() -> Iterator[Reader]:
+    """What is refused as bytes is, to the framework's parser, one whole upload that leaves its connection open."""
+    import httptools
+
+    from hushcall.server.http.shedding import whole_upload
+
+    def read(data: bytes) -> None:
+        is_put = whole_upload(data, 1 << 17)
+        if is_put is None:
+            return
+        heard = _Heard()
+        parser = httptools.HttpRequestParser(heard)
+        parser.feed_data(data)
+        assert (parser.get_method(), heard.whole) == (b"PUT" if is_put else b"POST", 1)
+        assert parser.should_keep_alive()
+        assert not parser.should_upgrade()
+        assert heard.url in data.partition(b"\r\n")[0]
+        assert data.endswith(b"\r\n\r\n" + heard.body)
+
+    fields = b"host: here\r\nauthorization: Bearer hcd_00\r\ncontent-length: 3\r\nConnection: keep-alive\r\n\r\nabc"
+    put = b"PUT /v1/rounds/1/reports/" + b"0a" * 16 + b" HTTP/1.1\r\n" + fields
+    post = b"POST /v1/rounds/12/announcements HTTP/1.1\r\n" + fields
+    odd = put.replace(b"content-length: 3", b"Transfer-Encoding: chunked\r\nexpect: 100-continue\r\nupgrade: x")
+    yield Reader("upload as bytes", read, put, binary=False, others=(post, odd, put + post))
+
+
 def _documents() -> Iterator[Reader]:
     from hushcall.archive.manifest import ArchivedBucket, ArchivedFile, ArchivedRound
     from hushcall.numbers import plan_files
@@ -136,5 +178,14 @@ def readers() -> dict[str, Reader]:
     """All of them by name; imported here, so that atheris can watch the imports."""
     from tests.fuzz import readers_of_files as files
 
-    groups = (_mechanisms, _anonymous, _documents, files.call_logs, files.contacts, files.lists, files.archives)
+    groups = (
+        _mechanisms,
+        _anonymous,
+        _uploads,
+        _documents,
+        files.call_logs,
+        files.contacts,
+        files.lists,
+        files.archives,
+    )
     return {one.name: one for group in groups for one in group()}

@@ -25,7 +25,8 @@ _LINE = re.compile(
     % TICKET_PATTERN.encode()
 )
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,9})\r\n")
-_ODD = re.compile(rb"\r\n(?:[ \t]|transfer-encoding|expect|upgrade|connection(?!: *keep-alive\r\n))|\n\n|\0")
+_FIELDS = re.compile(rb"\r\n(?:[!#$%&'*+.^_`|~0-9a-z-]+:[\t -~]*\r\n)+")
+_ODD = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade|connection(?!: *keep-alive\r\n))")
 """What makes a message longer than it says, or ends its connection. The framework knows what to do about it."""
 _END = b"\r\n\r\n"
 
@@ -62,7 +63,7 @@ def whole_upload(data: bytes, most: int) -> bool | None:
         return None
     head = data[line.end() - 2 : end + 2].lower()
     lengths = _LENGTH.findall(head)
-    if len(lengths) != 1 or head.count(b"content-length") != 1 or _ODD.search(head):
+    if len(lengths) != 1 or head.count(b"content-length") != 1 or _ODD.search(head) or not _FIELDS.fullmatch(head):
         return None
     length = int(lengths[0])
     return line[1] is not None if length <= most and len(data) == end + len(_END) + length else None
