@@ -1,13 +1,15 @@
 """A server under load: as much as it takes, then 70 % of that, then twice that; what it promised, and what it did.
 
-What it takes is less in a full round than in an empty one: so the round is filled first, as fast as it goes, for as
-long as half of the steady load, and the last of that counts. Then uploads arrive at times that were fixed before (an
+What it takes is less in a full round than in an empty one, by a third from one million reports to four. So as many
+reports as the steady load will bring are put into the round before, by hand; then it is filled as fast as it goes, for
+as long as half of the steady load, and the last of that counts. Then uploads arrive at times that were fixed before (an
 open loop), and an answer's latency counts from then: a server that falls behind cannot hide it. Every upload is sent
 once, so that what was acknowledged can be held against what is stored.
 """
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,11 @@ import sqlalchemy as sa
 from hushcall.lab.live.machine import Machine, Watch
 from hushcall.lab.live.rig import SERVER, Progress, Runs, cores, drive, filled, on, prepared, process
 from hushcall.lab.usage import processor_seconds, resident_mb
+from hushcall.mechanisms import parameters
+from hushcall.protocol.tickets import TICKET_BYTES
+from hushcall.report.mechanism import report_bytes
 from hushcall.server.db import schema
+from hushcall.server.db.rows import buckets_of
 from hushcall.server.service import Service
 
 CONNECTIONS, CROWD = 200, 1600
@@ -30,6 +36,7 @@ FIRST, USUAL, HIGH = 2000, 3500, 6500
 most: so many phones are made before."""
 FILLS, OVERLOADED = 0.5, 30.0
 """Seconds of filling for each one of steady load; and of overload, at most: half of those of steady load otherwise."""
+PUT_AT_ONCE = 20_000
 LOOKED = 10.0
 """Seconds for which the disk is looked at before, at most: a tenth of those of steady load otherwise."""
 STEADY_P99_MS, STRETCH = 100.0, 5.0
@@ -121,6 +128,7 @@ class _Drill:
         every = prepared(self.service, min(3 * FIRST + round(sum(shares)), most), self.progress)
         fill, steady_end = (max(round(len(every) * part / sum(shares)), 1) for part in (shares[0], sum(shares[:2])))
         tenth = max(fill // 10, 1)
+        self._put(steady_end - fill)
         self.progress("what it takes", 0, 4)
         _, acknowledged = self._drive(every[:tenth], CONNECTIONS, 0.0)
         before = resident_mb(self.pid)
@@ -165,6 +173,23 @@ class _Drill:
             database, capacity, steady.seconds, steady.quantile(0.5), p99, each, busy, over.per_second,
             goodput, dict(steady.statuses + over.statuses), (before, filled_mb, after), promises, watch.machine,
         )  # fmt: skip
+
+    def _put(self, count: int) -> None:
+        """So many reports of phones that are never heard of: their tickets are random, as all are."""
+        newest = self.service.rounds.newest()
+        assert newest is not None
+        with self.service.store.read() as connection:
+            rows = [row for row in buckets_of(connection, newest.id) if row.runs]
+        shape = [(row.bucket, bytes(report_bytes(parameters.from_plain(row.plain)))) for row in rows]
+        world = random.Random(1)
+        for at in range(0, count, PUT_AT_ONCE):
+            self.progress("the round is filled", at, count)
+            reports = [
+                {"ticket": world.randbytes(TICKET_BYTES), "round": newest.id, "bucket": bucket, "body": body}
+                for bucket, body in (shape[place % len(shape)] for place in range(at, min(at + PUT_AT_ONCE, count)))
+            ]
+            with self.service.store.write("ballast") as connection:
+                self.service.store.insert_new(connection, schema.reports, reports, key=("ticket",))
 
     def _drive(self, requests: Sequence[bytes], connections: int, rate: float) -> tuple[Runs, set[str]]:
         runs = Runs()
