@@ -2,9 +2,9 @@
 
 What it takes is less in a full round than in an empty one: 7,600 a second in one of a million reports were 5,900 in one
 of three and a half. So as many reports as the steady load will bring are put into the round before, by hand; then it is
-filled as fast as it goes, for as long as half of the steady load, and the last of that counts. Then uploads arrive at times that were fixed before (an
-open loop), and an answer's latency counts from then: a server that falls behind cannot hide it. Every upload is sent
-once, so that what was acknowledged can be held against what is stored.
+filled as fast as it goes, for as long as half of the steady load, and the last of that counts. Then uploads arrive at
+times that were fixed before (an open loop), and an answer's latency counts from then: a server that falls behind cannot
+hide it. Every upload is sent once, so that what was acknowledged can be held against what is stored.
 """
 
 from __future__ import annotations
