@@ -51,6 +51,7 @@ def test_a_bad_moment_is_told_apart_from_a_slow_server() -> None:
         {
             "latencies": [0.01] * 1000 + [0.01] * 500 + [0.3] * 500 + [0.01] * 999,
             "seconds": 3.0,
+            "taken_seconds": 3.0,
             "statuses": {},
             "told": 0,
         }

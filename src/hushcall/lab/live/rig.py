@@ -123,7 +123,7 @@ class Runs:
         """One more."""
         self.latencies += run["latencies"]
         self.seconds += run["seconds"]
-        self.taken_seconds += run.get("taken_seconds", 0.0)
+        self.taken_seconds += run["taken_seconds"]
         self.statuses.update(run["statuses"])
         self.told += run["told"]
 

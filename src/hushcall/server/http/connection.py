@@ -15,7 +15,7 @@ import contextlib
 import resource
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -36,7 +36,7 @@ KEEP_ALIVE_SECONDS = 75
 SWEEP_SECONDS = 1.0
 RESERVED = 192
 """Descriptors that are not for connections."""
-CROWDED = 0.9
+SCARCE = 0.9
 """Share of the connections up to which whoever is refused waits to hear of it: nothing makes refusals as cheap."""
 SPARE, SPARE_SECONDS = 64, 2.0
 """Of those, for callers that come when all connections are at work, to be told so; and for how long they may take."""
@@ -63,9 +63,9 @@ class Keeper:
         oldest.transport.abort()
         return True
 
-    def crowded(self, known: set[Any]) -> bool:
+    def scarce(self, known: set[Any]) -> bool:
         """Whether so many are taken that none is kept for longer than it must."""
-        return len(known) > CROWDED * self.most
+        return len(known) > SCARCE * self.most
 
     def watch(self, known: set[Any], loop: asyncio.AbstractEventLoop) -> None:
         """Look once a second, for as long as there is anybody."""
@@ -91,7 +91,7 @@ class Connection(HttpToolsProtocol):
         self.keeper, self.until = keeper, float("inf")
         self._in_head, self._head_bytes, self._seen, self._too_large = True, 0, 0, False
         self._between = True  # no request has begun that has not ended
-        self._refusal, self._refusing = b"", cast("asyncio.TimerHandle | None", None)
+        self._refusal = b""  # what is about to be said to an upload
         self.shedding: Shedding | None = getattr(getattr(self.app, "state", None), "shedding", None)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -113,8 +113,6 @@ class Connection(HttpToolsProtocol):
         self.keeper.idle.pop(self, None)
         self.keeper.spare.discard(self)
         self._refusal = b""
-        if self._refusing is not None:
-            self._refusing.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -148,17 +146,18 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self.keeper.idle.pop(self, None)
         self.until, self._refusal = float("inf"), refusal
-        if self.keeper.crowded(self.connections):
+        if self.keeper.scarce(self.connections):
             self._refuse()
         else:
-            self._refusing = self.loop.call_later(REFUSAL_SECONDS, self._refuse)
+            self.loop.call_later(REFUSAL_SECONDS, self._refuse)
         return True
 
     def _refuse(self) -> None:
-        """Say that an upload was not taken. Not at once, where there is room: who asks again at once takes time."""
-        if self._refusing is not None:
-            self._refusing.cancel()
-        refusal, self._refusal, self._refusing = self._refusal, b"", None
+        """Say that an upload was not taken. Not at once, where there is room: who asks again at once takes time.
+
+        Whoever says something else meanwhile hears of it then: what comes from the timer finds nothing to say.
+        """
+        refusal, self._refusal = self._refusal, b""
         if refusal and not self.transport.is_closing():
             self.keeper.idle[self] = None
             self._allow(KEEP_ALIVE_SECONDS)

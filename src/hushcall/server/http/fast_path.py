@@ -24,9 +24,9 @@ from hushcall.server.anonymity.redeeming import is_token
 from hushcall.server.intake.intake import Announce, Answer, Upload
 from hushcall.server.problems import Problem
 
-_PATH = re.compile(rf"/v1/rounds/([1-9][0-9]{{0,8}})/(?:announcements|reports/((?i:{TICKET_PATTERN})))", re.ASCII)
+PATH = re.compile(rf"/v1/rounds/([1-9][0-9]{{0,8}})/(?:announcements|reports/((?i:{TICKET_PATTERN})))", re.ASCII)
 ANNOUNCEMENTS, REPORTS = "/v1/rounds/{number}/announcements", "/v1/rounds/{number}/reports/{ticket}"
-_METHOD = {True: "PUT", False: "POST"}
+METHOD = {True: "PUT", False: "POST"}
 _ANNOUNCED = metrics.ACCEPTED.labels("announcement")
 _REPORTED = metrics.ACCEPTED.labels("report")
 
@@ -100,8 +100,8 @@ class FastPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        match = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
-        if match is None or scope["method"] != _METHOD[match[2] is not None]:
+        match = PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if match is None or scope["method"] != METHOD[match[2] is not None]:
             await self.app(scope, receive, send)
             return
         scope["route"] = _Named(REPORTS if match[2] else ANNOUNCEMENTS)

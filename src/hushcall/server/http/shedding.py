@@ -1,7 +1,7 @@
 """An upload that cannot be taken is refused while it is a few hundred bytes and nothing else: no request is made of it.
 
 Through the framework a refusal costs as much as an upload, so at twice of what it takes a server would refuse for half
-of its time. Here it costs a tenth. Only what is an upload to the letter, whole and alone in what has arrived, is
+of its time. Here it costs a third. Only what is an upload to the letter, whole and alone in what has arrived, is
 refused here; whatever else comes goes its usual way and is told the same in the end (``GroupCommit.refuse_if_full``).
 """
 
@@ -12,18 +12,14 @@ import time
 from functools import cache
 from typing import Any
 
-from hushcall.protocol.tickets import TICKET_PATTERN
 from hushcall.server import metrics
-from hushcall.server.http.fast_path import ANNOUNCEMENTS, REPORTS
+from hushcall.server.http.fast_path import ANNOUNCEMENTS, METHOD, PATH, REPORTS
 from hushcall.server.http.middleware import HEADERS
 from hushcall.server.intake.group_commit import GroupCommit
 from hushcall.server.logs import log
 from hushcall.server.problems import Problem
 
-_LINE = re.compile(
-    rb"(?:(PUT) /v1/rounds/[1-9][0-9]{0,8}/reports/(?i:%b)|POST /v1/rounds/[1-9][0-9]{0,8}/announcements) HTTP/1\.1\r\n"
-    % TICKET_PATTERN.encode()
-)
+_LINE = re.compile(rb"(?P<method>PUT|POST) %b HTTP/1\.1\r\n" % PATH.pattern.encode())
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,9})\r\n")
 _FIELDS = re.compile(rb"\r\n(?:[!#$%&'*+.^_`|~0-9a-z-]+:[\t -~]*\r\n)+")
 _ODD = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade|connection(?!: *keep-alive\r\n))")
@@ -47,7 +43,7 @@ class Shedding:
             counter.inc()
         if self.access_log:
             route = REPORTS if is_put else ANNOUNCEMENTS
-            log("request", method="PUT" if is_put else "POST", route=route, status=503)
+            log("request", method=METHOD[is_put], route=route, status=503)
         return _answer(self.commits.turnstile.busy().retry_after or 1)
 
     def no_room(self) -> bytes:
@@ -61,12 +57,15 @@ def whole_upload(data: bytes, most: int) -> bool | None:
     line, end = _LINE.match(data), data.find(_END)
     if line is None or end < 0:
         return None
+    is_put = line[3] is not None  # it names a ticket
+    if line["method"].decode() != METHOD[is_put]:
+        return None
     head = data[line.end() - 2 : end + 2].lower()
     lengths = _LENGTH.findall(head)
     if len(lengths) != 1 or head.count(b"content-length") != 1 or _ODD.search(head) or not _FIELDS.fullmatch(head):
         return None
     length = int(lengths[0])
-    return line[1] is not None if length <= most and len(data) == end + len(_END) + length else None
+    return is_put if length <= most and len(data) == end + len(_END) + length else None
 
 
 _REFUSED = metrics.REFUSED.labels("busy")
