@@ -14,7 +14,7 @@ EXAMPLE = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.M | re.S)
 def as_markdown(text: str) -> str:
     """Sphinx's roles and doctest's prompts, as Markdown has them."""
     plain = ROLE.sub(r"`\1`", text).replace("``", "`")
-    return EXAMPLE.sub(lambda found: f"```python\n{found.group()}\n```", plain)
+    return EXAMPLE.sub(lambda example: f"```python\n{example.group()}\n```", plain)
 
 
 class Docstrings(Extension):

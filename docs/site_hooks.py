@@ -1,4 +1,4 @@
-"""What the site does to a page before it is built: links out of docs/ become words, public names get a section each."""
+"""Prepares pages for the site: links out of docs/ become text, and each public name gets a section."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from typing import Any
 
 import hushcall
 
-OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+([^)#]+)(?:#[^)]*)?\)")
+OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
 SURFACE = "<!-- the public surface -->"
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page as the site has it. Code and tests are no pages of it: their path is told instead."""
-    depth = page.file.src_uri.count("/")
-    found = OUTSIDE.sub(lambda link: link.group() if _inside(link.group(), depth) else _named(*link.groups()), markdown)
-    return found.replace(SURFACE, surface())
-
-
-def _inside(link: str, depth: int) -> bool:
-    return link.count("../") <= depth
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """MkDocs calls this for each page. Code and tests are not on the site, so links to them show their path."""
+    return OUTSIDE.sub(lambda link: _named(*link.groups()), markdown).replace(SURFACE, surface())
 
 
 def _named(words: str, path: str) -> str:
@@ -27,6 +21,6 @@ def _named(words: str, path: str) -> str:
 
 
 def surface() -> str:
-    """A section for each public name, by the module that it lives in."""
-    rooms: dict[str, str] = vars(hushcall)["_ROOM_OF"]
-    return "\n\n".join(f"::: hushcall.{rooms[name]}.{name}" for name in sorted(rooms, key=str.lower))
+    """A section for each public name, in the order of the alphabet."""
+    modules: dict[str, str] = vars(hushcall)["_MODULE_OF"]
+    return "\n\n".join(f"::: hushcall.{modules[name]}.{name}" for name in sorted(modules, key=str.lower))

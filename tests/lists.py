@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from hushcall.protocol.blocklist import Blocklist, Entry, Sighting, Terms
+from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader, Sighting
 
-TERMS = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
+TERMS = ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
 DAY = 86_400
 START = 1_794_700_800  # 2026-11-15
 

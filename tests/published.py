@@ -11,12 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from securesystemslib.signer import CryptoSigner
 
-from hushcall.protocol.blocklist import Blocklist, Entry, Terms, delta
+from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader, delta
 from hushcall.server.signing import signer
-from hushcall.server.signing.keys import KeyRing
+from hushcall.server.signing.keys import ONLINE, KeyRing
 
 PREFIX = "/v1/lists/"
-TERMS = Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
+TERMS = ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7)
+
+
+def new_ring() -> KeyRing:
+    return KeyRing({role: (CryptoSigner.generate_ed25519(),) for role in ONLINE})
 
 
 def now() -> datetime:
@@ -41,7 +45,7 @@ def make_list(version: int, count: int = 50, *, days: int = 1, low: float = 5.0)
 class Operator:
     """Somebody who publishes lists, and may do so at any time past or future."""
 
-    ring: KeyRing = field(default_factory=KeyRing.generate)
+    ring: KeyRing = field(default_factory=new_ring)
     root_key: CryptoSigner = field(default_factory=CryptoSigner.generate_ed25519)
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -103,7 +107,7 @@ class ListServer:
     def content(self, path: str) -> bytes | None:
         name = path.removeprefix(PREFIX)
         if name == "root.json":
-            return signer.newest_root(self.files)
+            return self.files[signer.newest_root_path(self.files)]
         return self.files.get(name)
 
     def names(self) -> list[str]:

@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ from hushcall import errors
 from hushcall.errors import HushcallError, InvalidParameter, InvalidReport, MissingExtra
 from hushcall.protocol.states import RoundState
 
+ROOT = Path(__file__).parent.parent
 VIOLATIONS = (
     errors.InvalidParameter,
     errors.InvalidNumber,
@@ -104,7 +108,14 @@ def test_an_untrusted_list_says_why_and_survives_pickling() -> None:
 
 def test_every_violation_is_in_the_table() -> None:
     kinds = {kind for kind in public_errors() if issubclass(kind, errors._Violation)}
-    assert kinds == set(VIOLATIONS)
+    assert kinds - {errors.NotFound} == set(VIOLATIONS)
+
+
+def test_what_is_not_there_is_said_as_a_fact_and_survives_pickling() -> None:
+    error = errors.NotFound("round", "be one of 1 and 2", 99, "There is no round 99; the newest is 2.")
+    twin = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (str(twin), twin.field, twin.value) == ("There is no round 99; the newest is 2.", "round", 99)
+    assert isinstance(twin, InvalidParameter)
 
 
 def test_a_missing_extra_says_what_to_install_and_survives_pickling() -> None:
@@ -118,3 +129,14 @@ def test_a_missing_extra_says_what_to_install_and_survives_pickling() -> None:
         "server",
         str(error),
     )
+
+
+def test_every_extra_that_an_error_names_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    raised = {
+        extra
+        for folder in ("src", "lab/src")
+        for path in (ROOT / folder).rglob("*.py")
+        for extra in re.findall(r'MissingExtra\([^()]*, "(\w+)"\)', path.read_text(encoding="utf-8"))
+    }
+    assert {"server", "scale", "gpu"} <= raised <= extras.keys()

@@ -1,4 +1,4 @@
-"""What leaves the clone: a wheel and a source archive that install and work, locks, licences, completion."""
+"""Releases: wheels and source archives that install and work, locks, licences, completion."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -24,13 +25,25 @@ from hushcall.version import __version__
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LAB = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8") for name in ("lab", "dev")}
-PAGE = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+REASONS = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+LICENCES = (ROOT / "locks" / "README.md").read_text(encoding="utf-8")
+MAX_WHEEL_BYTES = 700_000
+"""645 kB without the lab, 965 kB with it."""
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
+
+
+def test_a_citation_names_this_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\nlicense: {PROJECT['license']}\n" in citation
 
 
 def wanted(extra: str | None) -> list[Requirement]:
     """What an extra needs, its own and those of the extras that it names; None is the base."""
+    if extra == "lab":
+        return [*map(Requirement, LAB["dependencies"][1:]), *wanted("server")]
     lines = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     found = [Requirement(line) for line in lines]
     inner = [more for one in found if one.name == PROJECT["name"] for name in one.extras for more in wanted(name)]
@@ -72,10 +85,10 @@ def licences() -> ModuleType:
     return module
 
 
-def test_every_package_has_its_licence_on_the_page_and_what_is_installed_says_the_same() -> None:
+def test_every_package_has_its_licence_on_a_page_and_what_is_installed_says_the_same() -> None:
     script = licences()
-    known = script.rows(PAGE)
-    assert list(known) == script.locked(LOCKS["dev"]), "python docs/licences.py"
+    known = script.rows(LICENCES)
+    assert sorted(known) == script.locked(LOCKS["dev"]), "python docs/licences.py"
     assert all(known.values())
     direct = {
         canonicalize_name(one.name)
@@ -83,6 +96,8 @@ def test_every_package_has_its_licence_on_the_page_and_what_is_installed_says_th
         for one in wanted(extra)
     }
     assert direct <= set(known)
+    named = {name.partition("[")[0] for names in script.groups(PROJECT, LAB["dependencies"]).values() for name in names}
+    assert set(script.reasons(REASONS)) == named
     assert script.licence("pytest") == known["pytest"]
     assert script.licence("no-such-package") is None
 
@@ -90,7 +105,8 @@ def test_every_package_has_its_licence_on_the_page_and_what_is_installed_says_th
 def test_the_version_is_said_and_is_the_package_s() -> None:
     said = subprocess.run([*HUSHCALL, "--version"], capture_output=True, text=True, check=True).stdout
     assert said == f"hushcall {__version__}\n"
-    assert PROJECT["version"] == __version__
+    assert PROJECT["version"] == LAB["version"] == __version__
+    assert LAB["dependencies"][0] == f"hushcall[server]=={__version__}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -107,37 +123,83 @@ def test_shells_complete_our_commands(shell: str) -> None:
     assert "export" in asked(_HUSHCALL_COMPLETE=f"complete_{shell}", **typed, **fish)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A wheel and a source archive, by ``python -m build``."""
-    folder = tmp_path_factory.mktemp("dist")
-    run([sys.executable, "-m", "build", "--outdir", folder, ROOT], folder)
+@dataclass(frozen=True)
+class Built:
+    """What ``make package`` makes of a distribution."""
+
+    wheel: Path
+    archive: Path
+
+    def folders(self) -> set[str]:
+        """Of the wheel, the folders and modules of its package."""
+        names = [name.split("/") for name in zipfile.ZipFile(self.wheel).namelist() if ".dist-info/" not in name]
+        return {"/".join(parts[:2]) for parts in names}
+
+
+def build(folder: Path, source: Path) -> Built:
+    run([sys.executable, "-m", "build", "--outdir", folder, source], folder)
     (wheel,), (archive,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
-    return wheel, archive
+    return Built(wheel, archive)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(tmp_path_factory.mktemp("dist"), ROOT)
+
+
+@pytest.fixture(scope="module")
+def built_lab(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(tmp_path_factory.mktemp("dist-lab"), ROOT / "lab")
 
 
 @pytest.mark.slow
-def test_both_hold_all_that_they_need(built: tuple[Path, Path]) -> None:
-    wheel, archive = built
-    inside = set(zipfile.ZipFile(wheel).namelist())
+def test_a_release_holds_all_that_it_needs(built: Built) -> None:
+    inside = set(zipfile.ZipFile(built.wheel).namelist())
     ours = {
         path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/hushcall").rglob("*.*") if path.is_file()
     }
     assert {name for name in ours if "__pycache__" not in name} <= inside
-    with tarfile.open(archive) as packed:
+    with tarfile.open(built.archive) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
     assert {"Makefile", "LICENSE", "locks/dev.txt", "deploy/Containerfile", "tests/test_packaging.py"} <= names
+    assert {"lab/pyproject.toml", "lab/LICENSE", "lab/src/hushcall_lab/cli/demo.py"} <= names
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [0, 1], ids=["wheel", "sdist"])
-def test_both_install_into_an_empty_environment_and_work(kind: int, built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_wheel_has_the_six_layers_and_no_lab(built: Built) -> None:
+    folders = ("protocol", "mechanisms", "decoding", "formats", "client", "server", "cli")
+    modules = {f"hushcall/{path.name}" for path in (ROOT / "src/hushcall").iterdir() if path.is_file()}
+    assert built.folders() == {f"hushcall/{name}" for name in folders} | modules
+    assert built.wheel.stat().st_size < MAX_WHEEL_BYTES
+
+
+@pytest.mark.slow
+def test_the_lab_is_a_wheel_of_its_own(built_lab: Built) -> None:
+    assert {name.split("/")[0] for name in built_lab.folders()} == {"hushcall_lab"}
+    assert {"hushcall_lab/cli", "hushcall_lab/proofs", "hushcall_lab/rivals"} <= built_lab.folders()
+    assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(built_lab.wheel).namelist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "archive"])
+def test_both_install_into_an_empty_environment_and_work(kind: str, built: Built, tmp_path: Path) -> None:
     programs = empty_environment(tmp_path / "empty")
-    run([programs / "pip", "install", "-q", "--no-compile", built[kind]], tmp_path)
+    run([programs / "pip", "install", "-q", "--no-compile", getattr(built, kind)], tmp_path)
     assert run([programs / "hushcall", "--version"], tmp_path) == f"hushcall {__version__}\n"
     assert "ingest" in run([programs / "hushcall", "phone", "--help"], tmp_path)
     (tmp_path / "list.jsonl").write_bytes(sample().to_bytes())
     exported = run([programs / "hushcall", "export", "--to", "plain", "--list", "list.jsonl"], tmp_path)
     assert exported.encode() == WRITERS["plain"].write(sample())
-    plans = "from hushcall import NANP; from hushcall.numbers import plan_named; print(plan_named('FR').country_code)"
+    plans = "from hushcall.protocol.numbers import plan_named; print(plan_named('FR').country_code)"
     assert run([programs / "python", "-c", plans], tmp_path) == "33\n"
+
+
+@pytest.mark.slow
+def test_the_lab_installs_beside_it_and_runs(built: Built, built_lab: Built, tmp_path: Path) -> None:
+    programs = empty_environment(tmp_path / "empty")
+    run([programs / "pip", "install", "-q", "--no-compile", f"{built.wheel}[server]", built_lab.wheel], tmp_path)
+    assert "experiment" in run([programs / "hushcall-lab", "--help"], tmp_path)
+    mechanisms = (
+        "from hushcall.mechanisms.registry import MECHANISMS; print('subspace' in MECHANISMS, 'pem' in MECHANISMS)"
+    )
+    assert run([programs / "python", "-c", mechanisms], tmp_path) == "True True\n"

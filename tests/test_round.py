@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from hushcall.lab.data.day import make_day
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import seeded
-from hushcall.profiles import PROFILES, Profile
+from hushcall.mechanisms.profiles import PROFILES, Profile
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import seeded
 from hushcall.round import run_round
+from hushcall_lab.simulation.stream import make_day
 
 DAY = make_day(users=3000, spammers=6, largest=500, seed=4)
 

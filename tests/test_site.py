@@ -51,7 +51,7 @@ def test_it_asks_nobody_else_for_anything(site: Path) -> None:
 
 
 def test_the_public_surface_is_spelled_out(site: Path) -> None:
-    text = (site / "api.html").read_text(encoding="utf-8")
+    text = (site / "embedding.html").read_text(encoding="utf-8")
     for name in hushcall.__all__:
         assert re.search(rf'id="hushcall\.[\w.]*{name}"', text), name
     assert ":class:" not in text

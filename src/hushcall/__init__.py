@@ -1,7 +1,7 @@
 """hushcall: learn which phone numbers spam people, from call logs that stay private.
 
-What programs build on is here, and is imported when it is first asked for: ``from hushcall import Phone`` brings no
-numpy, no HTTP client and no signature code. ``docs/embedding.md`` shows all of it at work.
+The public names are here, and are imported on first use: ``from hushcall import Client`` imports no numpy, no HTTP
+client and no signature code. ``docs/embedding.md`` shows them at work.
 
 >>> from hushcall import NANP
 >>> str(NANP.parse("(202) 555-0143"))
@@ -13,136 +13,125 @@ from typing import TYPE_CHECKING
 
 from hushcall.version import __version__ as __version__
 
-if TYPE_CHECKING:  # what __getattr__ finds, for readers and type checkers
-    from hushcall.errors import (
-        HushcallError,
-        InvalidData,
-        InvalidList,
-        InvalidNumber,
-        InvalidParameter,
-        InvalidReport,
-        InvalidTally,
-        MissingExtra,
-        Refused,
-        Unreachable,
-        UntrustedList,
-        WrongServer,
-    )
-    from hushcall.formats.calls.call import Call, CallKind
-    from hushcall.formats.calls.reading import read_calls
-    from hushcall.numbers import NANP, Number, NumberingPlan
-    from hushcall.phone.home.action import Action
-    from hushcall.phone.home.erasing import erase_all
-    from hushcall.phone.home.lock import Busy
-    from hushcall.phone.home.store import Store
-    from hushcall.phone.home.trouble import StoreTrouble
-    from hushcall.phone.phone import Phone
-    from hushcall.phone.reporting.explain import Explanation, Sent, explain
-    from hushcall.phone.reporting.ledger import Limits, Spend
-    from hushcall.phone.reporting.transport import Enrolment, HttpTransport, Transport
-    from hushcall.phone.saving import Restored, Saved, back_up, restore
-    from hushcall.phone.screening.list_sync import ListClient, SyncResult
-    from hushcall.phone.screening.lookup import LoadedList, Policy, Verdict, check
-    from hushcall.phone.screening.screen import Screen
-    from hushcall.phone.visit import Outcome
-    from hushcall.profiles import PROFILES, Profile
-    from hushcall.protocol.blocklist import Blocklist, Entry
-    from hushcall.protocol.round_document import RoundInfo
-    from hushcall.round import Listed, Round, run_round
+if TYPE_CHECKING:  # what __getattr__ returns, for readers and type checkers
+    from hushcall.client.client import Client as Client
+    from hushcall.client.reporting.consent import Limits as Limits
+    from hushcall.client.reporting.explain import Explanation as Explanation
+    from hushcall.client.reporting.explain import Sent as Sent
+    from hushcall.client.reporting.explain import explain as explain
+    from hushcall.client.reporting.ledger import Spend as Spend
+    from hushcall.client.reporting.round_context import Outcome as Outcome
+    from hushcall.client.reporting.transport import Enrolment as Enrolment
+    from hushcall.client.reporting.transport import HttpTransport as HttpTransport
+    from hushcall.client.reporting.transport import Transport as Transport
+    from hushcall.client.saving import Restored as Restored
+    from hushcall.client.saving import Saved as Saved
+    from hushcall.client.saving import back_up as back_up
+    from hushcall.client.saving import restore as restore
+    from hushcall.client.screening.list_sync import ListClient as ListClient
+    from hushcall.client.screening.list_sync import SyncResult as SyncResult
+    from hushcall.client.screening.lookup import LoadedList as LoadedList
+    from hushcall.client.screening.lookup import Policy as Policy
+    from hushcall.client.screening.lookup import Verdict as Verdict
+    from hushcall.client.screening.lookup import check as check
+    from hushcall.client.screening.screen import Screen as Screen
+    from hushcall.client.storage.folder import Busy as Busy
+    from hushcall.client.storage.folder import erase_all as erase_all
+    from hushcall.client.storage.personal import Action as Action
+    from hushcall.client.storage.store import Store as Store
+    from hushcall.client.storage.trouble import StoreTrouble as StoreTrouble
+    from hushcall.decoding.planning import Outlook as Outlook
+    from hushcall.decoding.planning import outlook as outlook
+    from hushcall.errors import HushcallError as HushcallError
+    from hushcall.errors import InvalidData as InvalidData
+    from hushcall.errors import InvalidList as InvalidList
+    from hushcall.errors import InvalidNumber as InvalidNumber
+    from hushcall.errors import InvalidParameter as InvalidParameter
+    from hushcall.errors import InvalidReport as InvalidReport
+    from hushcall.errors import InvalidTally as InvalidTally
+    from hushcall.errors import MissingExtra as MissingExtra
+    from hushcall.errors import Refused as Refused
+    from hushcall.errors import Unreachable as Unreachable
+    from hushcall.errors import UntrustedList as UntrustedList
+    from hushcall.errors import WrongServer as WrongServer
+    from hushcall.formats.calls.call import Call as Call
+    from hushcall.formats.calls.call import CallKind as CallKind
+    from hushcall.formats.calls.reading import read_calls as read_calls
+    from hushcall.mechanisms.decision import HeavyHitter as HeavyHitter
+    from hushcall.mechanisms.decision import Support as Support
+    from hushcall.mechanisms.profiles import PROFILES as PROFILES
+    from hushcall.mechanisms.profiles import Profile as Profile
+    from hushcall.protocol.blocklist import Blocklist as Blocklist
+    from hushcall.protocol.blocklist import Entry as Entry
+    from hushcall.protocol.numbers import NANP as NANP
+    from hushcall.protocol.numbers import Number as Number
+    from hushcall.protocol.numbers import NumberingPlan as NumberingPlan
+    from hushcall.protocol.randomness import seeded as seeded
+    from hushcall.protocol.round_document import RoundInfo as RoundInfo
+    from hushcall.round import Listed as Listed
+    from hushcall.round import Round as Round
+    from hushcall.round import run_round as run_round
+    from hushcall.server.service import Service as Service
+    from hushcall.server.service import open_service as open_service
+    from hushcall.server.settings import Settings as Settings
 
-_ROOMS = {
+    Phone = Client
+
+_MODULES = {
     "errors": (
         "HushcallError InvalidData InvalidList InvalidNumber InvalidParameter InvalidReport InvalidTally MissingExtra "
         "Refused Unreachable UntrustedList WrongServer"
     ),
     "formats.calls.call": "Call CallKind",
-    "numbers": "NANP Number NumberingPlan",
+    "protocol.numbers": "NANP Number NumberingPlan",
     "formats.calls.reading": "read_calls",
-    "phone.home.erasing": "erase_all",
-    "phone.home.lock": "Busy",
-    "phone.home.store": "Store",
-    "phone.home.trouble": "StoreTrouble",
-    "phone.phone": "Phone",
-    "phone.saving": "Restored Saved back_up restore",
-    "phone.reporting.explain": "Explanation Sent explain",
-    "phone.reporting.ledger": "Limits Spend",
-    "phone.reporting.transport": "Enrolment HttpTransport Transport",
-    "phone.visit": "Outcome",
-    "phone.screening.list_sync": "ListClient SyncResult",
-    "phone.home.action": "Action",
-    "phone.screening.lookup": "LoadedList Policy Verdict check",
-    "phone.screening.screen": "Screen",
-    "profiles": "PROFILES Profile",
+    "client.storage.folder": "Busy erase_all",
+    "client.storage.personal": "Action",
+    "client.storage.store": "Store",
+    "client.storage.trouble": "StoreTrouble",
+    "client.client": "Client",
+    "client.saving": "Restored Saved back_up restore",
+    "client.reporting.explain": "Explanation Sent explain",
+    "client.reporting.consent": "Limits",
+    "client.reporting.ledger": "Spend",
+    "client.reporting.round_context": "Outcome",
+    "client.reporting.transport": "Enrolment HttpTransport Transport",
+    "client.screening.list_sync": "ListClient SyncResult",
+    "client.screening.lookup": "LoadedList Policy Verdict check",
+    "client.screening.screen": "Screen",
+    "decoding.planning": "Outlook outlook",
+    "mechanisms.decision": "HeavyHitter Support",
+    "mechanisms.profiles": "PROFILES Profile",
     "protocol.blocklist": "Blocklist Entry",
+    "protocol.randomness": "seeded",
     "protocol.round_document": "RoundInfo",
     "round": "Listed Round run_round",
+    "server.service": "Service open_service",
+    "server.settings": "Settings",
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
-
-__all__ = [
-    "NANP",
-    "PROFILES",
-    "Action",
-    "Blocklist",
-    "Busy",
-    "Call",
-    "CallKind",
-    "Enrolment",
-    "Entry",
-    "Explanation",
-    "HttpTransport",
-    "HushcallError",
-    "InvalidData",
-    "InvalidList",
-    "InvalidNumber",
-    "InvalidParameter",
-    "InvalidReport",
-    "InvalidTally",
-    "Limits",
-    "ListClient",
-    "Listed",
-    "LoadedList",
-    "MissingExtra",
-    "Number",
-    "NumberingPlan",
-    "Outcome",
-    "Phone",
-    "Policy",
-    "Profile",
-    "Refused",
-    "Restored",
-    "Round",
-    "RoundInfo",
-    "Saved",
-    "Screen",
-    "Sent",
-    "Spend",
-    "Store",
-    "StoreTrouble",
-    "SyncResult",
-    "Transport",
-    "Unreachable",
-    "UntrustedList",
-    "Verdict",
-    "WrongServer",
-    "back_up",
-    "check",
-    "erase_all",
-    "explain",
-    "read_calls",
-    "restore",
-    "run_round",
-]
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> object:
-    """A public name, from the room that it lives in."""
-    if name not in _ROOM_OF:
+    """A public name from its module. It is stored here, so this is called once per name."""
+    if name == "Phone":  # the former name
+        import warnings
+
+        warnings.warn("hushcall.Phone is hushcall.Client now", DeprecationWarning, stacklevel=2)
+        value: object = __getattr__("Client")
+    elif name in _MODULE_OF:
+        try:
+            value = getattr(import_module(f"hushcall.{_MODULE_OF[name]}"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "hushcall").startswith("hushcall"):
+                raise
+            raise __getattr__("MissingExtra")(name, "server") from None  # type: ignore[operator]
+    else:
         raise AttributeError(f"module 'hushcall' has no attribute {name!r}")
-    found = getattr(import_module(f"hushcall.{_ROOM_OF[name]}"), name)
-    globals()[name] = found  # found once: the next access does not come here
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOM_OF})
+    return sorted({*globals(), *_MODULE_OF})

@@ -23,33 +23,28 @@ def positive(field: str, value: float | Fraction) -> None:
 
 
 def whole(field: str, value: int, least: int, most: int | None = None) -> None:
-    """``value`` is an integer of at least ``least`` and, where given, at most ``most``."""
     rule = f"be a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     # ``type`` rather than ``isinstance``: True is no count, and numpy's integers become ours at the border.
     if type(value) is not int or value < least or (most is not None and value > most):
         raise InvalidParameter(field, rule, value)
 
 
-def one_of(field: str, value: str, known: Iterable[str]) -> None:
-    """``value`` is one of the names that there are."""
-    names = list(known)
+def one_of(field: str, value: str, choices: Iterable[str]) -> None:
+    names = list(choices)
     if value not in names:
         raise InvalidParameter(field, f"be one of {', '.join(names)}", value)
 
 
 def power_of_two(field: str, value: int, most: int) -> None:
-    """``value`` is 1, 2, 4, … up to ``most``."""
     if type(value) is not int or value < 1 or value > most or value & (value - 1):
         raise InvalidParameter(field, f"be a power of two from 1 to {most}", value)
 
 
 def probability(field: str, value: float) -> None:
-    """``value`` lies strictly between 0 and 1."""
     if not isinstance(value, int | float) or not 0 < value < 1:
         raise InvalidParameter(field, "lie strictly between 0 and 1", value)
 
 
 def length(field: str, value: bytes, size: int) -> None:
-    """``value`` is exactly ``size`` bytes."""
     if not isinstance(value, bytes) or len(value) != size:
         raise InvalidParameter(field, f"be exactly {size} bytes", value)

@@ -1,30 +1,13 @@
-"""The errors that callers of hushcall may want to tell apart, in one tree.
-
-A few more live beside the only code that raises them: ``phone.home.lock.Busy`` (another process is at work),
-``phone.home.trouble.StoreTrouble`` (a phone's store cannot be used, and why), ``server.problems.Problem`` (an answer of
-the server), ``audit.enumeration.Broken`` (a randomiser that breaks its promise).
+"""The errors that callers of hushcall may want to tell apart. A few more live beside the only code that raises them.
 
 ::
 
     HushcallError
-    ├── InvalidParameter      a setting or argument breaks its rule
-    ├── InvalidNumber         a text or value is no number of the numbering plan
-    ├── InvalidReport         a report's bytes are not what the protocol allows
-    │   ├── WrongVersion
-    │   ├── WrongMechanism
-    │   ├── WrongLength
-    │   └── WrongSymbol
-    ├── InvalidToken          a blind token, or a step on its way, is not what the protocol allows
-    ├── InvalidMessage        a sealed or binary message cannot be read
-    ├── InvalidTally          a tally cannot be read, or cannot be merged with another
-    ├── InvalidArchive        an archive of rounds is damaged, unfinished, or none of ours
-    ├── InvalidData           a file of calls cannot be read, or holds nothing of use
-    ├── InvalidList           a blocklist or a delta cannot be read, or does not fit
-    ├── Refused               a server said no, and why
-    │   └── WrongServer       somebody answers at the address, and it is no hushcall server
-    ├── Unreachable           a server could not be asked at all
-    ├── UntrustedList         a server's list is forged, mixed up, rolled back, frozen or expired
-    └── MissingExtra          a part of hushcall needs packages that are not installed
+    ├── InvalidParameter: NotFound
+    ├── InvalidReport: WrongVersion, WrongMechanism, WrongLength, WrongSymbol
+    ├── InvalidNumber, InvalidToken, InvalidMessage, InvalidTally, InvalidArchive, InvalidData, InvalidList
+    ├── Refused: WrongServer
+    └── Unreachable, UntrustedList, MissingExtra, MovedCommand
 
 A message names the field, the rule and the value: ``epsilon must be positive, got -1.0``.
 
@@ -38,33 +21,49 @@ from enum import Enum
 
 
 class HushcallError(Exception):
-    """The root: catch this one to catch all of ours. ``exit_code`` is what a command that it ends leaves with."""
+    """The root of all errors here. ``exit_code`` is the exit status of a command that it ends."""
 
     exit_code = 2
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors are pickled on their way from a worker process, whatever arguments they are made of."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(kind: type[HushcallError], args: tuple[object, ...], fields: dict[str, object]) -> HushcallError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
 
 class _Violation(HushcallError):
-    """A field broke a rule; the three parts stay readable for programs."""
+    """A field broke a rule."""
 
     def __init__(self, field: str, rule: str, value: object) -> None:
         self.field, self.rule, self.value = field, rule, value
         super().__init__(f"{field} must {rule}, got {_short(value)}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way back from a worker process."""
-        return type(self), (self.field, self.rule, self.value)
 
 
 class InvalidParameter(_Violation):
     """A setting or argument breaks its rule."""
 
 
+class NotFound(InvalidParameter):
+    """An argument names something that is not there. The message is that fact."""
+
+    def __init__(self, field: str, rule: str, value: object, fact: str) -> None:
+        super().__init__(field, rule, value)
+        self.fact = fact
+        self.args = (fact,)
+
+
 class InvalidNumber(_Violation):
-    """A text or value is no number of the numbering plan."""
+    """A text or value is not a number of the numbering plan."""
 
 
 class InvalidReport(_Violation):
-    """A report's bytes are not what the protocol allows."""
+    """A report breaks the protocol."""
 
 
 class WrongVersion(InvalidReport):
@@ -80,11 +79,11 @@ class WrongLength(InvalidReport):
 
 
 class WrongSymbol(InvalidReport):
-    """A field of the report holds a value that no honest phone sends."""
+    """A field of the report has a value that no honest client sends."""
 
 
 class InvalidToken(_Violation):
-    """A blind token, or a step on its way, is not what the protocol allows."""
+    """A blind token, or a message of its issuance, breaks the protocol."""
 
 
 class InvalidMessage(_Violation):
@@ -96,11 +95,11 @@ class InvalidTally(_Violation):
 
 
 class InvalidArchive(_Violation):
-    """An archive of rounds is damaged, unfinished, or none of ours."""
+    """An archive of rounds is damaged, incomplete or of another kind."""
 
 
 class InvalidData(_Violation):
-    """A file of calls cannot be read, or holds nothing of use."""
+    """A file cannot be read or written, or has no usable content."""
 
 
 class InvalidList(_Violation):
@@ -108,19 +107,15 @@ class InvalidList(_Violation):
 
 
 class Refused(HushcallError):
-    """A server said no: ``problem`` is the last part of the problem's type, ``todo`` what to do about it."""
+    """A server refused a request. ``problem`` is the last part of the problem type, ``todo`` the advice to the user."""
 
     def __init__(self, problem: str, status: int, detail: str, todo: str = "") -> None:
         self.problem, self.status, self.detail, self.todo = problem, status, detail, todo
         super().__init__(f"the server refused ({status}, {problem}): {detail}" + (f" {todo}" if todo else ""))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way back from a worker process."""
-        return type(self), (self.problem, self.status, self.detail, self.todo)
-
 
 class WrongServer(Refused):
-    """Somebody answers at the address, but not in our words: another web server, or a network's login page."""
+    """The address belongs to another web server, or to a network's login page."""
 
     def __init__(self, url: str, status: int, kind: str) -> None:
         self.url, self.kind = url, kind
@@ -133,41 +128,38 @@ class WrongServer(Refused):
         )
         self.args = (f"there is no hushcall server at {url}: {self.detail} {todo}",)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way back from a worker process."""
-        return type(self), (self.url, self.status, self.kind)
-
 
 class Unreachable(HushcallError):
-    """A server could not be asked at all: no network, no server, no answer in time."""
+    """There is no network, no server, or no answer in time."""
 
 
 class UntrustedList(HushcallError):
-    """What a server hands out is not what its keys signed last: forged, mixed up, rolled back, frozen or expired."""
+    """A server's list is forged, mixed up, rolled back, frozen or expired."""
 
     def __init__(self, why: str) -> None:
         self.why = why
         super().__init__(f"the server's list cannot be trusted: {why}")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way back from a worker process."""
-        return type(self), (self.why,)
-
 
 class MissingExtra(HushcallError):
-    """A part of hushcall needs packages that are not installed."""
+    """Optional packages are not installed. ``extra`` is one of hushcall's extras."""
 
     def __init__(self, part: str, extra: str) -> None:
         self.part, self.extra = part, extra
         super().__init__(f"{part} needs more packages: pip install 'hushcall[{extra}]' (in a clone: '.[{extra}]')")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive the way back from a worker process."""
-        return type(self), (self.part, self.extra)
+
+class MovedCommand(HushcallError):
+    """Another command took this one's place, mostly one of the package hushcall-lab."""
+
+    def __init__(
+        self, old: str, new: str, remark: str = "pip install hushcall-lab (in a clone: make demo sets it up)"
+    ) -> None:
+        super().__init__(f"'{old}' is '{new}' now: {remark}")
 
 
 def _short(value: object) -> str:
-    """A value as it appears in a message: never a screenful, and one of an enumeration as it is written."""
+    """A value as shown in a message: an enum as its value, a long one cut."""
     try:
         text = repr(value.value if isinstance(value, Enum) else value)
     except ValueError:  # Python prints no integer of more than 4300 digits

@@ -1,3 +1,3 @@
-"""Which release this is. A module of its own, so that every room may know it."""
+"""The release. A module of its own, so that importing it brings nothing else."""
 
 __version__ = "0.1.0"

@@ -9,10 +9,10 @@ from tests.lists import big_list, sample
 
 from hushcall.errors import InvalidData
 from hushcall.formats.blocklists import shortened
-from hushcall.formats.carddav import Asked, Book, changes, found, multiget, read, version_of
+from hushcall.formats.carddav import Book, DavRequest, changes, multiget, read_request, response, version_of
 
 D, C = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
-ALL = Asked("d:sync-collection")
+ALL = DavRequest("d:sync-collection")
 
 
 def phones(book: Book) -> list[str]:
@@ -54,15 +54,19 @@ def test_contacts_by_name_and_names_that_there_are_not() -> None:
     book = Book(sample(), 1000)
     name = next(iter(book.cards))
     root = fromstring(
-        multiget(book, Asked("c:addressbook-multiget", ("d:getetag",), (book.href + name, "/dav/books/1000/x")))
+        multiget(book, DavRequest("c:addressbook-multiget", ("d:getetag",), (book.href + name, "/dav/books/1000/x")))
     )
     assert [node.text for node in root.iter(f"{D}getetag")] == [book.etag(name)]
     assert [node.text for node in root.iter(f"{D}status")] == ["HTTP/1.1 200 OK", "HTTP/1.1 404 Not Found"]
 
 
 def test_a_property_that_there_is_not_is_named_as_such() -> None:
-    asked = read(b'<propfind xmlns="DAV:"><prop><getetag/><x xmlns="urn:a&amp;b"/><nonsense/></prop></propfind>')
-    root = fromstring(found("/x&y", {"d:getetag": "1"}, asked).replace("<d:response>", '<d:response xmlns:d="DAV:">'))
+    asked = read_request(
+        b'<propfind xmlns="DAV:"><prop><getetag/><x xmlns="urn:a&amp;b"/><nonsense/></prop></propfind>'
+    )
+    root = fromstring(
+        response("/x&y", {"d:getetag": "1"}, asked).replace("<d:response>", '<d:response xmlns:d="DAV:">')
+    )
     assert [[child.tag for child in prop] for prop in root.iter(f"{D}prop")] == [
         [f"{D}getetag"],
         ["{urn:a&b}x", f"{D}nonsense"],
@@ -73,7 +77,7 @@ def test_a_property_that_there_is_not_is_named_as_such() -> None:
 @pytest.mark.parametrize("data", [b"<", b"<!DOCTYPE x><x/>", b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', b"\xff"])
 def test_what_is_no_request_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidData, match="XML without a document type"):
-        read(data)
+        read_request(data)
 
 
 def test_tokens_belong_to_a_version_and_a_limit() -> None:

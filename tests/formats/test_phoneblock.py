@@ -9,6 +9,7 @@ import pytest
 from defusedxml.ElementTree import fromstring
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.formats.blocklists.readers import parse
 from tests.lists import START, blocklists, sample
 
 from hushcall.errors import InvalidList, InvalidParameter
@@ -22,7 +23,6 @@ from hushcall.formats.phoneblock import (
     check_document,
     document,
     largest,
-    parse,
     prefix_document,
     sha1_of,
     votes,
@@ -47,7 +47,9 @@ class Server:
         elif since in self.kept:
             changes = changes_between(self.kept[since], new)
         else:
-            changes = changes_between(None, new, self.once)
+            listed = {entry.number for entry in new.entries}
+            gone = [Change(number, 0, new.made * 1000) for number in sorted(self.once - listed)]
+            changes = changes_between(None, new) + gone
         return document(changes, new.version, fmt)[0]
 
 

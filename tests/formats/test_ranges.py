@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.formats.blocklists.readers import read
 from tests.lists import sample
 
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists import WRITERS
-from hushcall.formats.blocklists.ranges import block_forms
+from hushcall.formats.blocklists.exchanges import block_forms
 from hushcall.formats.phoneblock import CheckIndex
-from hushcall.formats.ranges import ranges_of
-from hushcall.protocol.blocklist import Blocklist
+from hushcall.formats.ranges import Ranges, ranges, ranges_of
+from hushcall.protocol import blocklist
+from hushcall.protocol.blocklist import Blocklist, Sighting
 
 TEN = tuple(f"+493098765{last}" for last in range(4))
 HUNDRED = tuple(f"+49302222{tens}{last}" for tens in range(3) for last in range(4))
@@ -46,10 +48,31 @@ def test_blocks_are_those_of_the_rule_and_none_stands_twice() -> None:
 def test_numbers_that_only_warn_make_no_block_anywhere() -> None:
     made = listing(TEN)
     over_a_day = tuple(replace(entry, window=1) for entry in made.entries)
-    warned = replace(made, terms=replace(made.terms, block_days=99), entries=over_a_day)
+    warned = replace(made, header=replace(made.header, block_rounds=99), entries=over_a_day)
     assert not warned.to_block().entries
     assert ranges_of(warned).widest == ()
     assert CheckIndex(warned).ranges.around("+4930987659") is None, "clients would block by the votes of the block"
+
+
+def blocks_of_a_month(a_day: int, allowed: str) -> list[Ranges]:
+    """The blocks of each evening: so many numbers of the hundred are found a day, in turns. The list has 7 rounds."""
+    sightings, evenings = list[Sighting](), list[Ranges]()
+    for day in range(30):
+        found = [HUNDRED[place % len(HUNDRED)] for place in range(a_day * day, a_day * (day + 1))]
+        sightings += [Sighting(number, day, day, 20.0, 10.0, 30.0, 1e-9, window=1, strict=1) for number in found]
+        entries = blocklist.listed(sightings, day, 7, {allowed}, block_rounds=2)
+        assert allowed not in {entry.number for entry in entries}
+        evenings.append(ranges(entry for entry in entries if entry.block))
+    return evenings
+
+
+def test_two_sightings_a_day_keep_a_hundred_blocked_and_with_it_who_is_allowed() -> None:
+    """Why the page says to let allowed numbers through before a block. One sighting a day is too few."""
+    allowed = f"{HUNDRED[0][:-2]}99"
+    two, one = (blocks_of_a_month(a_day, allowed) for a_day in (2, 1))
+    assert all([block.pattern for block in evening.widest] == ["+49302222xx"] for evening in two[12:])
+    assert not any(evening.around(allowed) for evening in (*two[:6], *one))
+    assert two[-1].around(allowed)
 
 
 @pytest.mark.parametrize("name", ["asterisk-ranges", "kamailio-ranges"])
@@ -81,4 +104,4 @@ def test_a_trunk_s_forms_of_a_block_mean_nobody_else() -> None:
 @pytest.mark.parametrize("name", ["asterisk-ranges", "kamailio-ranges"])
 def test_what_is_no_block_or_stands_twice_is_refused(name: str, old: bytes, new: bytes) -> None:
     with pytest.raises(InvalidList):
-        WRITERS[name].read(WRITERS[name].write(listing((*TEN, *HUNDRED))).replace(old, new))
+        read(name, WRITERS[name].write(listing((*TEN, *HUNDRED))).replace(old, new))

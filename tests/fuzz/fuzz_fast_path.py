@@ -30,19 +30,20 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from tests.fuzz.odd_requests import AREAS, MOST_BODY, Asked, Phone, asked  # noqa: E402
+from tests.fuzz.odd_requests import AREAS, MAX_BODY, Asked, Phone, asked  # noqa: E402
 from tests.server.new_folder import open_new  # noqa: E402
 from tests.server.serving import Clock, newest, settings_for  # noqa: E402
 from tests.server.test_fast_path import Detour  # noqa: E402
 
 from hushcall.mechanisms import parameters  # noqa: E402
-from hushcall.privacy.coins import seeded  # noqa: E402
+from hushcall.protocol.randomness import seeded  # noqa: E402
 from hushcall.protocol.seeds import report_seed  # noqa: E402
 from hushcall.server.http import app as http_app  # noqa: E402
-from hushcall.server.http import rate_limit, share  # noqa: E402
+from hushcall.server.http import limits  # noqa: E402
 from hushcall.server.http.fast_path import FastPath  # noqa: E402
 from hushcall.server.http.middleware import _route  # noqa: E402
-from hushcall.server.intake.intake import ticket_for  # noqa: E402
+from hushcall.server.ingest.ingest import ticket_for  # noqa: E402
+from hushcall.server.rounds import holding  # noqa: E402
 from hushcall.server.rounds.round_status import round_info  # noqa: E402
 from hushcall.server.service import Service  # noqa: E402
 
@@ -137,8 +138,8 @@ class Day:
         dice, count = random.Random(f"a day {self.number}"), 0
         with ExitStack() as stack:
             passing = SimpleNamespace(monotonic=lambda: 60.0 * (1 + count // (TURNS * SLOTS)))
-            stack.enter_context(patch.object(rate_limit, "time", passing))
-            stack.enter_context(patch.object(share, "RECENT", -1.0))  # pauses change when something is said, not what
+            stack.enter_context(patch.object(limits, "time", passing))
+            stack.enter_context(patch.object(limits, "RECENT_SECONDS", -1.0))  # without pauses
             ways = [self._way(name) for name in ("fast", "plain")]
             contexts = [way.app.router.lifespan_context(way.app) for way in ways]
             for context in contexts:
@@ -169,7 +170,7 @@ class Day:
         clock = Clock()
         settings = settings_for(
             self.folder / name,
-            intake={"max_body": MOST_BODY, "per_device": PER_MINUTE},
+            intake={"max_body": MAX_BODY, "per_device": PER_MINUTE},
             guard={"per_device": REFUSALS},
         )
         service = open_new(settings, seeded(b"both ways"), clock)
@@ -197,9 +198,9 @@ class Day:
                 way.clock.now = newest(way.service).collects
                 rounds.start_collecting(newest(way.service).id, way.service.now)
             elif phase == "held":
-                rounds.hold(newest(way.service).id, "a look")
+                holding.hold(way.service.store, newest(way.service).id, "a look")
             elif phase == "closed":
-                rounds.release(newest(way.service).id)
+                holding.release(way.service.store, newest(way.service).id)
                 rounds.close(newest(way.service).id)
         if phase in ("announcing", "next", "collecting"):
             row, service = newest(ways[0].service), ways[0].service

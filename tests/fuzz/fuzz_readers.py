@@ -28,10 +28,10 @@ if __name__ == "__main__":
 
 from tests.fuzz.readers import Reader, readers
 
-MOST_MB = 200
+MAX_MB = 200
 """What reading may add to a process, whatever the input is."""
 CHUNK, LARGE = 10_000, 1 << 14
-LEARN = Path(__file__).parents[2] / "src" / "hushcall" / "learn"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def one_input(reader: Reader, data: bytes) -> None:
@@ -58,7 +58,7 @@ def inputs(reader: Reader, count: int, seed: int = 1) -> Iterator[bytes]:
 
 def feed(reader: Reader, runs: int, say: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
     """So many inputs; how long it took, and what it added to this process's memory."""
-    from hushcall.lab.usage import peak_mb
+    from hushcall_lab.usage import peak_mb
 
     one_input(reader, reader.honest)
     before, begin = peak_mb(), time.process_time()
@@ -67,7 +67,7 @@ def feed(reader: Reader, runs: int, say: Callable[[int], None] = lambda _: None)
             one_input(reader, data)
         say(start + CHUNK)
     added = peak_mb() - before
-    assert added < MOST_MB, f"{reader.name}: {added:.0f} MB"
+    assert added < MAX_MB, f"{reader.name}: {added:.0f} MB"
     spent = round(time.process_time() - begin, 2)
     return {"reader": reader.name, "inputs": runs, "core_seconds": spent, "added_mb": round(added, 1)}
 
@@ -137,9 +137,11 @@ def guided(wanted: str, runs: int) -> None:
     except ImportError:
         sys.exit("fuzz_readers: --guided needs atheris, which is not installed (Linux on x86-64: pip install atheris)")
     compiled = [
-        f"hushcall.learn.{'.'.join(file.relative_to(LEARN).with_suffix('').parts)}" for file in LEARN.rglob("*.py")
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for file in SOURCE.rglob("*.py")
+        if "kernels.compiled import" in file.read_text(encoding="utf-8")
     ]
-    # What was imported before would not be watched, and what numba compiles cannot be.
+    # Modules that are imported already cannot be instrumented, and neither can those that numba compiles.
     with atheris.instrument_imports(include=["hushcall"], exclude=compiled):
         chosen = [readers()[name] for name in _named(wanted)]
     honest = [(place, data) for place, one in enumerate(chosen) for data in (one.honest, *one.others)]

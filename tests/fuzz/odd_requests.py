@@ -6,7 +6,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-MOST_BODY = 300
+MAX_BODY = 300
 """Bytes that the servers of the fuzz take: few, so that some requests have more."""
 AREAS = (202, 303)
 
@@ -191,7 +191,7 @@ def asked(dice: random.Random, newest_round: int, phones: tuple[Phone, Phone], r
             (*odd, path.replace("rounds", "rounds/"), path + ";a=1", path.replace("/", "//"), "/v1/rounds")
         )
     if dice.random() < 0.03:
-        body += b"x" * dice.choice((MOST_BODY - len(body), MOST_BODY + 1 - len(body), 2 * MOST_BODY))
+        body += b"x" * dice.choice((MAX_BODY - len(body), MAX_BODY + 1 - len(body), 2 * MAX_BODY))
     query = dice.choice((b"", b"a=1", b"number=7", b"ticket=00", b"%ff", b"?")) if dice.random() < 0.05 else b""
     headers = [*authorization_of(dice, phone), *headers_of(dice, body)]
     dice.shuffle(headers)

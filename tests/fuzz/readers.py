@@ -33,31 +33,31 @@ def _tally_sealed(data: bytes) -> bytes:
 
 
 def _mechanisms() -> Iterator[Reader]:
-    from tests.mechanisms import CASES, reports_of
+    from tests.mechanisms.cases import CASES, reports_of
 
     for case in CASES:
-        learner = case.make(bytes(32))
-        reports = reports_of(learner, list(case.items[:3]), b"fuzz")
-        parse, packed = learner.mechanism.parse, learner.tally(reports).to_bytes()
+        aggregator = case.make(bytes(32))
+        reports = reports_of(aggregator, list(case.items[:3]), b"fuzz")
+        parse, packed = aggregator.mechanism.parse, aggregator.tally(reports).to_bytes()
         yield Reader(f"report of {case.name}", parse, reports[0][1], parser=parse.__qualname__)
-        yield Reader(f"tally of {case.name}", learner.from_bytes, packed, sealed=_tally_sealed, parser="tally")
+        yield Reader(f"tally of {case.name}", aggregator.from_bytes, packed, sealed=_tally_sealed, parser="tally")
 
 
 def _anonymous() -> Iterator[Reader]:
     import gmpy2
 
-    from hushcall.anonymity import binary_http, blind_rsa, hpke, ohttp, tokens
-    from hushcall.privacy.coins import seeded
-    from hushcall.server.anonymity.round_keys import TokenSecret, signing_key
+    from hushcall.protocol.anonymity import binary_http, blind_rsa, hpke, ohttp, tokens
+    from hushcall.protocol.randomness import seeded
+    from hushcall.server.anonymity import TokenSecret, signing_key
 
-    coins = seeded(b"primes")
-    primes = [int(gmpy2.next_prime(int.from_bytes(coins(128), "big") | 3 << 1022)) for _ in range(2)]
+    rand = seeded(b"primes")
+    primes = [int(gmpy2.next_prime(int.from_bytes(rand(128), "big") | 3 << 1022)) for _ in range(2)]
     made = TokenSecret(*primes)
     key = made.key
-    wished = tokens.wish(key, bytes(32), seeded(b"wish"))
-    request = tokens.write_request(key, wished)
-    signed = blind_rsa.blind_sign(signing_key(made.to_bytes()), wished.blinding.blinded_msg, seeded(b"sign"))
-    token = tokens.token_of(key, wished, signed)
+    pending = tokens.prepare(key, bytes(32), seeded(b"wish"))
+    request = tokens.write_request(key, pending)
+    signed = blind_rsa.blind_sign(signing_key(made.to_bytes()), pending.blinding.blinded_msg, seeded(b"sign"))
+    token = tokens.token_of(key, pending, signed)
     yield Reader("token key", tokens.TokenKey.from_bytes, key.to_bytes())
     yield Reader("token request", lambda data: tokens.read_request(key, data), request)
     yield Reader("token", lambda data: tokens.check(key, bytes(32), data), token)
@@ -67,7 +67,7 @@ def _anonymous() -> Iterator[Reader]:
     plain = asked.to_bytes()
     sealed, exchange = ohttp.encapsulate_request(config, plain, seeded(b"seal"))
     answer = binary_http.Response(201, (("accept", b"x/y"),), b"body").to_bytes()
-    yield Reader("OHTTP keys", ohttp.decode_configs, ohttp.encode_configs(config, config))
+    yield Reader("OHTTP key", ohttp.KeyConfig.from_bytes, config.to_bytes())
     yield Reader("OHTTP request", lambda data: ohttp.decapsulate_request(config, secret, data), sealed)
     enclosed = ohttp.encapsulate_response(exchange, answer, seeded(b"answer"))
     yield Reader("OHTTP response", lambda data: ohttp.decapsulate_response(exchange, data), enclosed)
@@ -75,78 +75,36 @@ def _anonymous() -> Iterator[Reader]:
     yield Reader("binary HTTP response", binary_http.read_response, answer)
 
 
-class _Heard:
-    """What a parser of HTTP makes of some bytes."""
-
-    def __init__(self) -> None:
-        self.url, self.body, self.whole = b"", b"", 0
-
-    def on_url(self, url: bytes) -> None:
-        self.url += url
-
-    def on_body(self, body: bytes) -> None:
-        self.body += body
-
-    def on_message_complete(self) -> None:
-        self.whole += 1
-
-
-def _uploads() -> Iterator[Reader]:
-    """What is refused as bytes is, to the framework's parser, one whole upload that leaves its connection open."""
-    import httptools
-
-    from hushcall.server.http.shedding import whole_upload
-
-    def read(data: bytes) -> None:
-        is_put = whole_upload(data, 1 << 17)
-        if is_put is None:
-            return
-        heard = _Heard()
-        parser = httptools.HttpRequestParser(heard)
-        parser.feed_data(data)
-        assert (parser.get_method(), heard.whole) == (b"PUT" if is_put else b"POST", 1)
-        assert parser.should_keep_alive()
-        assert not parser.should_upgrade()
-        assert heard.url in data.partition(b"\r\n")[0]
-        assert data.endswith(b"\r\n\r\n" + heard.body)
-
-    fields = b"host: here\r\nauthorization: Bearer hcd_00\r\ncontent-length: 3\r\nConnection: keep-alive\r\n\r\nabc"
-    put = b"PUT /v1/rounds/1/reports/" + b"0a" * 16 + b" HTTP/1.1\r\n" + fields
-    post = b"POST /v1/rounds/12/announcements HTTP/1.1\r\n" + fields
-    odd = put.replace(b"content-length: 3", b"Transfer-Encoding: chunked\r\nexpect: 100-continue\r\nupgrade: x")
-    yield Reader("upload as bytes", read, put, binary=False, others=(post, odd, put + post))
-
-
 def _documents() -> Iterator[Reader]:
-    from hushcall.archive.manifest import ArchivedBucket, ArchivedFile, ArchivedRound
-    from hushcall.numbers import plan_files
-    from hushcall.phone.screening.lookup import read_header
-    from hushcall.profiles import DEFAULT
-    from hushcall.protocol import charter
-    from hushcall.protocol.blocklist import Blocklist, Terms
+    from hushcall.client.screening.lookup import read_header
+    from hushcall.decoding.archive.manifest import ArchivedBucket, ArchivedFile, ArchivedRound
+    from hushcall.mechanisms.profiles import DEFAULT
+    from hushcall.protocol import round_commitment
+    from hushcall.protocol.blocklist import Blocklist, ListHeader
+    from hushcall.protocol.numbers import plans
     from hushcall.server import backup
-    from hushcall.server.signing import tuf_files
+    from hushcall.server.signing import signer
 
     file = ArchivedFile("bucket=202/part-00000.parquet", 9, 500, "00" * 32)
     parameters = {"mechanism": "subspace", "epsilon": 4.0, "bits": 5}
     bucket = ArchivedBucket(202, 12, parameters, 9, "00" * 32, (file,))
     archived = ArchivedRound(3, "00" * 32, "nanp-2026", DEFAULT.to_plain(), (bucket,), {"212": 3}, {"opens": 1})
-    listed = Blocklist(3, 3, 1_800_000_000, Terms("subspace", 4.0, 10, 0.001, "nanp-2026", 7), ())
+    listed = Blocklist(3, 3, 1_800_000_000, ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7), ())
     kept = backup.Manifest(1_800_000_000, backup.FILE, {backup.FILE: "00" * 32})
     times = dict.fromkeys(("server_time", "opens", "collects", "closes"), "2026-11-16T00:00:00Z")
     vectors = json.loads((ROOT / "tests" / "vectors" / "rounds.json").read_text())
     told = {**vectors[1]["in"]["document"], **times, "state": "collecting"}
     signed = {"_type": "timestamp", "expires": times["opens"], "spec_version": "1.0.31", "version": 1}
     stamp = {"signatures": [], "signed": {**signed, "meta": {"snapshot.json": {"version": 1}}}}
-    plan = next((ROOT / "src" / "hushcall" / "numbers" / "data").glob("at-*.json")).read_bytes()
+    plan = next((ROOT / "src" / "hushcall" / "protocol" / "numbers" / "data").glob("at-*.json")).read_bytes()
     readers: dict[str, tuple[Callable[[bytes], object], bytes]] = {
         "archive manifest": (ArchivedRound.from_bytes, archived.to_bytes()),
         "backup manifest": (lambda data: backup.Manifest.from_bytes(data, "x"), kept.to_bytes()),
         "round document": (_round, json.dumps(told).encode()),
-        "rounds file": (charter.read_rounds_file, charter.rounds_file({1: {"opened": "00" * 32}})),
-        "plan file": (plan_files.read_plan, plan),
+        "rounds file": (round_commitment.read_rounds_file, round_commitment.rounds_file({1: {"opened": "00" * 32}})),
+        "plan file": (plans.read_plan, plan),
         "list header": (read_header, listed.to_bytes()),
-        "TUF metadata": (lambda data: tuf_files.parse("timestamp.json", data), json.dumps(stamp).encode()),
+        "TUF metadata": (lambda data: signer.parse_metadata("timestamp.json", data), json.dumps(stamp).encode()),
         "server settings": (_settings, b'[round]\nperiod = 600\nprofile = "balanced"\n[server]\nport = 1\n'),
     }
     for name, (read, data) in readers.items():
@@ -155,7 +113,7 @@ def _documents() -> Iterator[Reader]:
 
 def _round(data: bytes) -> object:
     """As a phone reads it: bytes to a document, then to the value."""
-    from hushcall.phone.reporting.transport import parsed
+    from hushcall.client.reporting.transport import parsed
     from hushcall.protocol.round_document import RoundInfo
 
     return RoundInfo.from_plain(parsed(data))
@@ -181,7 +139,6 @@ def readers() -> dict[str, Reader]:
     groups = (
         _mechanisms,
         _anonymous,
-        _uploads,
         _documents,
         files.call_logs,
         files.contacts,

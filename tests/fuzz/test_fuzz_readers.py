@@ -59,7 +59,7 @@ def test_a_file_of_another_kind_is_taken_or_refused_by_name(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
-@pytest.mark.parametrize("group", ["", "call log", "export"])
+@pytest.mark.parametrize("group", ["", "call log"])
 def test_inputs_that_are_chosen_by_what_they_reach_raise_only_our_errors(group: str) -> None:
     """They are others each time; whatever is found is a bug, so this raises no false alarm."""
     command = [sys.executable, str(HARNESS), "--guided", "--reader", group, "--runs", "30000"]

@@ -8,7 +8,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 HOME = HERE.parents[1] / ".interop"
-PACKAGES = ("@cloudflare/blindrsa-ts@0.4.4", "bhttp-js@0.2.1", "hpke-js@1.8.0")
+PACKAGES = ("@cloudflare/blindrsa-ts@0.4.4", "bhttp-js@0.2.1", "hpke-js@1.8.0", "axe-core@4.14.1")
 
 
 def installed() -> bool:

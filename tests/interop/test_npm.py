@@ -10,15 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.anonymity.published import vectors
 from tests.interop.peer import Peer, installed
-from tests.server.nameless import Neighbourhood, neighbourhood, private, told
+from tests.protocol.anonymity.published import vectors
+from tests.protocol.anonymity.variants import OURS, VARIANTS, prepare
+from tests.server.anonymous import Neighbourhood, neighbourhood, private, told
 from tests.server.serving import COLLECTS, Clock, bearer, honest_report, settings_for
 
-from hushcall.anonymity import blind_rsa, hpke, ohttp, tokens
-from hushcall.anonymity.binary_http import Request, Response, padded, read_request, read_response
-from hushcall.anonymity.blind_rsa import OURS, VARIANTS, PublicKey, SecretKey
-from hushcall.privacy.coins import os_entropy
+from hushcall.protocol.anonymity import blind_rsa, hpke, ohttp, tokens
+from hushcall.protocol.anonymity.binary_http import Request, Response, padded, read_request, read_response
+from hushcall.protocol.anonymity.blind_rsa import PublicKey, SecretKey
+from hushcall.protocol.randomness import os_entropy
 from hushcall.server.serve import bound, port_of
 from hushcall.server.service import open_service
 
@@ -58,16 +59,16 @@ def test_their_phone_and_our_issuer_and_intake(peer: Peer, name: str) -> None:
     made: dict[str, Any] = peer.ask("blind", variant=name, key=public_key(), message=b"message".hex())
     signed = blind_rsa.blind_sign(SECRET, bytes.fromhex(made["blinded"]), os_entropy)
     signature = bytes.fromhex(peer.ask("finalize", signed=signed.hex())["signature"])
-    blind_rsa.verify(PUBLIC, bytes.fromhex(made["prepared"]), signature, VARIANTS[name])
+    blind_rsa.verify(PUBLIC, bytes.fromhex(made["prepared"]), signature, VARIANTS[name].salt_bytes)
 
 
 @VARIANT
 def test_our_phone_and_their_issuer_and_intake(peer: Peer, name: str) -> None:
     variant = VARIANTS[name]
-    prepared = blind_rsa.prepare(b"message", os_entropy, variant)
-    hidden = blind_rsa.blind(PUBLIC, prepared, os_entropy, variant)
+    prepared = prepare(b"message", os_entropy, variant)
+    hidden = blind_rsa.blind(PUBLIC, prepared, os_entropy, variant.salt_bytes)
     signed = peer.ask("sign", variant=name, key=secret_key(), blinded=hidden.blinded_msg.hex())["signed"]
-    signature = blind_rsa.finalize(PUBLIC, prepared, bytes.fromhex(signed), hidden.inv, variant)
+    signature = blind_rsa.finalize(PUBLIC, prepared, bytes.fromhex(signed), hidden.inv, variant.salt_bytes)
     asked = {"variant": name, "key": public_key(), "signature": signature.hex()}
     assert peer.ask("verify", **asked, prepared=prepared.hex())["good"] is True
     assert peer.ask("verify", **asked, prepared=b"another".hex())["good"] is False
@@ -152,12 +153,12 @@ def test_their_phone_reports_through_our_relay(peer: Peer, tmp_path: Path) -> No
         held = [phone.get_token() for phone in phones]
         for phone, token in zip(phones, held, strict=True):
             status, body = phone.ask("POST", "/v1/rounds/1/announcements", b'{"bucket": 202}', "application/json")
-            assert (status, json.loads(body)["ticket"]) == (201, tokens.ticket_of(token))
+            assert (status, json.loads(body)["ticket"]) == (201, tokens.ticket_of_token(token))
         clock.now = COLLECTS
         service.rounds.advance(service.now)
         status, document = phones[0].ask("GET", "/v1/rounds/current")
         assert (status, json.loads(document)["crowd"]) == (200, 2)
-        ticket = tokens.ticket_of(held[0])
+        ticket = tokens.ticket_of_token(held[0])
         report = honest_report(json.loads(document), ticket)
         place = f"/v1/rounds/1/reports/{ticket}"
         assert phones[0].ask("PUT", place, report, "application/octet-stream")[0] == 201

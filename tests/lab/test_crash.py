@@ -14,16 +14,17 @@ import pytest
 import sqlalchemy as sa
 from tests.server.serving import Clock, Village, newest, settings_for
 
-from hushcall.lab.prove import crash, mortal
-from hushcall.lab.prove.child import Child, Cold, Forked
-from hushcall.lab.prove.keeper import Relay, free_port
-from hushcall.lab.prove.mortal import Fate, Hook
-from hushcall.lab.prove.moving import Mover
-from hushcall.lab.prove.planted_server import BUGS
-from hushcall.lab.prove.tallied import Sent, Tallied, compared
-from hushcall.privacy.coins import seeded
+from hushcall.errors import InvalidParameter
+from hushcall.protocol.randomness import seeded
 from hushcall.server.db import schema
+from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service, open_service
+from hushcall_lab.proofs import crash, kill_points
+from hushcall_lab.proofs.crash_clients import Admin
+from hushcall_lab.proofs.kill_points import Hook, KillPoint
+from hushcall_lab.proofs.processes import Program, free_port
+from hushcall_lab.proofs.server_bugs import CRASH_BUGS
+from hushcall_lab.proofs.tally_check import Comparison, Sent, compare
 
 CALLERS = ["+12025550143", "+12025550177", "+13035550100", "+13035550101"] * 6
 
@@ -35,49 +36,51 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Service, Sent]:
     clock = Clock()
     service = open_service(settings, seeded(b"a round to compare"), clock)
     Village(service, clock).to("collecting", CALLERS)
-    row, reports = newest(service), service.store.rows(sa.select(schema.reports))
-    sent = Sent(row.id, bytes(row.seed), {bytes(one.ticket): (one.bucket, bytes(one.body)) for one in reports})
+    newest_round, reports = newest(service), service.store.rows(sa.select(schema.reports))
+    sent = Sent(
+        newest_round.id, bytes(newest_round.seed), {bytes(row.ticket): (row.bucket, bytes(row.body)) for row in reports}
+    )
     sent.acknowledged |= set(sent.bodies)
-    service.rounds.close(row.id)
-    service.rounds.learn(row.id)
+    service.rounds.close(newest_round.id)
+    service.rounds.learn(newest_round.id)
     return service, sent
 
 
 def test_a_round_in_which_nothing_went_wrong(sealed: tuple[Service, Sent]) -> None:
     service, sent = sealed
-    assert compared(service.store, sent) == Tallied(1, len(CALLERS), 0, 0, 0)
-    assert compared(service.store, sent).broken == ""
+    assert compare(service.store, sent) == Comparison(1, len(CALLERS), 0, 0, 0)
+    assert compare(service.store, sent).broken == ""
 
 
 def test_a_report_that_is_in_no_tally_is_lost(sealed: tuple[Service, Sent]) -> None:
     service, sent = sealed
     more = {**sent.bodies, bytes(16): next(iter(sent.bodies.values()))}
-    found = compared(service.store, Sent(1, sent.seed, more, set(more)))
-    assert (found.lost, found.twice, found.foreign) == (1, 0, 0)
-    assert "1 of 25 acknowledged reports were lost" in found.broken
-    again = compared(service.store, Sent(1, sent.seed, sent.bodies, set(sent.bodies), {next(iter(sent.bodies))}))
+    comparison = compare(service.store, Sent(1, sent.seed, more, set(more)))
+    assert (comparison.lost, comparison.twice, comparison.foreign) == (1, 0, 0)
+    assert "1 of 25 acknowledged reports were lost" in comparison.broken
+    again = compare(service.store, Sent(1, sent.seed, sent.bodies, set(sent.bodies), {next(iter(sent.bodies))}))
     assert again.lost == 1, "one that was new to the server when it came again"
-    unacknowledged = compared(service.store, Sent(1, sent.seed, more, set(sent.bodies)))
+    unacknowledged = compare(service.store, Sent(1, sent.seed, more, set(sent.bodies)))
     assert unacknowledged.broken == "", "one that nobody acknowledged may be there or not"
 
 
 def test_a_report_that_nobody_sent_is_made_up(sealed: tuple[Service, Sent]) -> None:
     service, sent = sealed
     fewer = dict(list(sent.bodies.items())[1:])
-    found = compared(service.store, Sent(1, sent.seed, fewer, set(fewer)))
-    assert (found.lost, found.twice, found.foreign) == (0, 0, 1)
+    comparison = compare(service.store, Sent(1, sent.seed, fewer, set(fewer)))
+    assert (comparison.lost, comparison.twice, comparison.foreign) == (0, 0, 1)
 
 
 def test_other_bytes_under_a_ticket_are_a_loss_and_made_up(sealed: tuple[Service, Sent]) -> None:
     service, sent = sealed
     ticket, (bucket, body) = next(iter(sent.bodies.items()))
     other = {**sent.bodies, ticket: (bucket, body[:-1] + bytes([body[-1] ^ 1]))}
-    found = compared(service.store, Sent(1, sent.seed, other, set(other)))
-    assert (found.lost, found.twice, found.foreign) == (1, 0, 1)
+    comparison = compare(service.store, Sent(1, sent.seed, other, set(other)))
+    assert (comparison.lost, comparison.twice, comparison.foreign) == (1, 0, 1)
 
 
-def test_a_process_meets_its_fate_once(tmp_path: Path) -> None:
-    mortal.lay(tmp_path, Fate("seal bucket: before commit", 2))
+def test_a_kill_point_fires_once(tmp_path: Path) -> None:
+    kill_points.arm(tmp_path, KillPoint("seal bucket: before commit", 2))
     hook = Hook(tmp_path)
     child = os.fork()
     if child == 0:
@@ -87,14 +90,14 @@ def test_a_process_meets_its_fate_once(tmp_path: Path) -> None:
             hook(f"seal bucket {bucket}: before commit")
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    assert mortal.met(tmp_path)
+    assert kill_points.fired(tmp_path)
     assert (tmp_path / "reached").read_text("ascii") == "303"
     for bucket in (202, 303):
         Hook(tmp_path)(f"seal bucket {bucket}: before commit")  # another process of the same server
 
 
-def test_all_of_a_process_stands_still_until_it_is_woken(tmp_path: Path) -> None:
-    mortal.lay(tmp_path, Fate("seal bucket: after commit", stops=True))
+def test_all_threads_of_a_process_stall_until_it_resumes(tmp_path: Path) -> None:
+    kill_points.arm(tmp_path, KillPoint("seal bucket: after commit", stalls=True))
     hook, passed = Hook(tmp_path), list[str]()
 
     def passes(name: str) -> None:
@@ -103,13 +106,13 @@ def test_all_of_a_process_stands_still_until_it_is_woken(tmp_path: Path) -> None
 
     threads = [Thread(target=passes, args=[name]) for name in ("seal bucket 202: after commit", "lease: after commit")]
     threads[0].start()
-    while not mortal.met(tmp_path):
+    while not kill_points.fired(tmp_path):
         time.sleep(0.001)
     threads[1].start()
     passes("lease: before commit")
     assert passed == ["lease: before commit"], "whoever is in a transaction ends it"
     assert all(thread.is_alive() for thread in threads)
-    mortal.wake(tmp_path)
+    kill_points.resume(tmp_path)
     for thread in threads:
         thread.join(60)
     assert len(passed) == 3
@@ -117,58 +120,62 @@ def test_all_of_a_process_stands_still_until_it_is_woken(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_loses_nothing() -> None:
-    found = crash.prove(7, seed=3)
-    assert found.broken == ""
-    assert found.ok
-    assert found.kills >= found.cycles >= 7
-    assert found.acknowledged > crash.PHONES / 2
+    result = crash.prove(7, seed=3)
+    assert result.broken == ""
+    assert result.kills >= result.cycles >= 7
+    assert result.acknowledged > crash.CLIENTS / 2
 
 
 @pytest.mark.slow
 def test_a_server_whose_workers_are_killed_loses_nothing() -> None:
-    found = crash.prove(7, seed=1, workers=2)
-    assert found.broken == ""
-    assert found.workers == 2
-    assert found.kills >= found.cycles >= 7
-    assert 0 < found.nameless < found.acknowledged
+    result = crash.prove(7, seed=1, workers=2)
+    assert result.broken == ""
+    assert result.workers == 2
+    assert result.kills >= result.cycles >= 7
+    assert 0 < result.anonymous < result.acknowledged
 
 
 def test_rounds_that_a_scheduler_moves_are_waited_for_and_not_forced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever forces a round that somebody else has just opened would force it out of what is waited for."""
     asked: list[str] = []
     operator: Any = SimpleNamespace(ask=lambda _, path: asked.append(path))
-    keeper: Any = SimpleNamespace(wait=lambda: None)
-    mover = Mover(cast("Any", None), keeper, operator)
+    restarter: Any = SimpleNamespace(wait=lambda: None)
+    admin = Admin(cast("Any", None), restarter, operator)
     seen = iter([(0, "published"), (0, "published"), (0, "published"), (0, "published"), (1, "announcing")])
-    monkeypatch.setattr(mover, "newest", lambda: next(seen))
-    mover.move("announcing")
+    monkeypatch.setattr(admin, "newest", lambda: next(seen))
+    admin.move("announcing")
     assert asked == []
     seen = iter([(1, "published"), (1, "published"), (1, "published"), (1, "published"), (3, "announcing")])
-    mover.move("announcing")
+    admin.move("announcing")
     assert asked == ["/v1/admin/rounds/advance?force=true&round=1&state=published"]
 
 
-@pytest.mark.parametrize("kind", [Cold, Forked])
-def test_a_process_can_be_killed_from_any_thread(kind: type[Child], tmp_path: Path) -> None:
-    child = kind(["serve", "--no-such-option"], {}, tmp_path / "log")
-    child.wait()
-    assert child.status() == 2
-    assert "no-such-option" in (tmp_path / "log").read_text("utf-8")
-    relay = Relay(1, tmp_path, free_port())
-    relay.start(cold=kind is Cold)
-    ending = Thread(target=relay.child.wait)
+def test_a_free_port_is_none_that_the_system_hands_out() -> None:
+    with bound("127.0.0.1", free_port()) as listener:
+        port = port_of(listener)
+        assert free_port() > port >= 20_000
+        assert port < 32_768
+
+
+def test_a_process_can_be_killed_from_any_thread(tmp_path: Path) -> None:
+    wrong = Program(["serve", "--no-such-option"], free_port(), tmp_path)
+    wrong.start()
+    with pytest.raises(InvalidParameter, match="no-such-option"):
+        wrong.ready()
+    relay = Program.relay(1, tmp_path, free_port())
+    relay.start()
+    ending = Thread(target=relay.process.wait)
     ending.start()
     assert relay.ready()
-    relay.child.kill()
+    relay.kill()
     ending.join(60)
-    assert relay.child.status() == -signal.SIGKILL
-    relay.child.kill()  # it is dead already
+    assert relay.process.poll() == -signal.SIGKILL
+    relay.kill()  # it is dead already
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", CRASH_BUGS)
 def test_a_planted_bug_is_noticed(bug: str) -> None:
-    found = crash.prove(5, seed=1, plant=bug, waves=1)
-    assert found.broken
-    assert not found.ok
-    assert ("counted more than once" in found.broken) == (bug == "retry-counted")
+    result = crash.prove(5, seed=1, bug=bug, waves=1)
+    assert result.broken
+    assert ("counted more than once" in result.broken) == (bug == "retry-counted")

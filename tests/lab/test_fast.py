@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.mechanisms import SUFFIXES, reports_of
+from tests.mechanisms.cases import SUFFIXES, reports_of
 
-from hushcall.lab.study.bucket_model import Bucket, channel_sums, detect
-from hushcall.lab.study.months import phone_by_phone
-from hushcall.learn.bucket_setup import open_bucket
-from hushcall.learn.channels import channel_sums as real_sums
-from hushcall.learn.learner import matrix
-from hushcall.learn.subspace import SubspaceLearner
-from hushcall.numbers import NANP
-from hushcall.profiles import Profile
-from hushcall.report.subspace import Subspace
-from hushcall.report.succinct_histogram import SuccinctHistogram
+from hushcall.mechanisms.bucket_setup import open_bucket
+from hushcall.mechanisms.profiles import Profile
+from hushcall.mechanisms.report_arrays import matrix
+from hushcall.mechanisms.subspace.client import Subspace
+from hushcall.mechanisms.subspace.server import SubspaceAggregator
+from hushcall.mechanisms.succinct_histogram.client import SuccinctHistogram
+from hushcall.mechanisms.succinct_histogram.server import channel_sums as real_sums
+from hushcall.protocol.numbers import NANP
+from hushcall_lab.study.bucket_model import Bucket, channel_sums, detect
+from hushcall_lab.study.months import phone_by_phone
 
 HEAVY = 5_550_143
 ROUNDS = pytest.mark.parametrize("rounds", [40, pytest.param(150, marks=pytest.mark.slow)])
@@ -44,12 +44,12 @@ def test_channel_sums_have_the_same_law(kind: str) -> None:
     for run in range(400):
         fast.append(channel_sums(phones, channels, 4, mechanism.randomiser, mechanism.code, generator)[mine])
 
-        class Learner:
+        class Aggregator:
             pass
 
-        learner: Any = Learner()
-        learner.mechanism = mechanism
-        bodies = matrix(mechanism, [r for _, r in reports_of(learner, phones.tolist(), b"ks %d" % run)])
+        aggregator: Any = Aggregator()
+        aggregator.mechanism = mechanism
+        bodies = matrix(mechanism, [r for _, r in reports_of(aggregator, phones.tolist(), b"ks %d" % run)])
         real.append(real_sums(bodies[:, :4], 32)[mine])
     word = mechanism.code.encode(HEAVY)
     signs = np.array([-1 if word >> place & 1 else 1 for place in range(32)])
@@ -74,10 +74,10 @@ def test_finds_are_as_frequent_either_way(mechanism: str, epsilon: float, tau: i
     found = {"fast": 0, "real": 0}
     for run in range(rounds):
         seed = np.random.default_rng(run).bytes(32)
-        learner = open_bucket(profile, NANP, here.users, seed)
-        assert learner is not None
-        found["fast"] += HEAVY in detect(learner, here, tau, generator)
-        found["real"] += HEAVY in phone_by_phone(learner, here, tau, generator)
+        aggregator = open_bucket(profile, NANP, here.users, seed)
+        assert aggregator is not None
+        found["fast"] += HEAVY in detect(aggregator, here, tau, generator)
+        found["real"] += HEAVY in phone_by_phone(aggregator, here, tau, generator)
     table = [[found["fast"], rounds - found["fast"]], [found["real"], rounds - found["real"]]]
     assert stats.fisher_exact(np.array(table)).pvalue > 1e-3, found
     assert 0 < found["fast"] < rounds
@@ -86,18 +86,18 @@ def test_finds_are_as_frequent_either_way(mechanism: str, epsilon: float, tau: i
 @ROUNDS
 @pytest.mark.slow
 def test_estimates_have_the_same_spread(rounds: int) -> None:
-    learner = SubspaceLearner(Subspace(6.0, 7), SUFFIXES)
+    aggregator = SubspaceAggregator(Subspace(6.0, 7), SUFFIXES)
     here = bucket(100, 50, 50)
     generator = np.random.default_rng(5)
-    fast = [detect(learner, here, 0, generator)[HEAVY] for _ in range(rounds)]
-    real = [phone_by_phone(learner, here, 0, generator)[HEAVY] for _ in range(rounds)]
+    fast = [detect(aggregator, here, 0, generator)[HEAVY] for _ in range(rounds)]
+    real = [phone_by_phone(aggregator, here, 0, generator)[HEAVY] for _ in range(rounds)]
     assert stats.ks_2samp(fast, real).pvalue > 1e-3
 
 
 def test_noise_is_listed_as_often_as_the_level_says() -> None:
     """3000 buckets of dummies at level 0.2: the share that lists anything is below it, and above a twentieth of it."""
-    learner = SubspaceLearner(Subspace(4.0, 5), SUFFIXES, level=0.2)
+    aggregator = SubspaceAggregator(Subspace(4.0, 5), SUFFIXES, level=0.2)
     empty = Bucket(np.array([], dtype=np.int64), np.array([], dtype=np.int64), 300)
     generator = np.random.default_rng(6)
-    share = np.mean([bool(detect(learner, empty, 0, generator)) for _ in range(3000)])
+    share = np.mean([bool(detect(aggregator, empty, 0, generator)) for _ in range(3000)])
     assert 0.01 < share < 0.2 + 4 * (0.2 * 0.8 / 3000) ** 0.5

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from hushcall.lab.prove import operators
-from hushcall.lab.prove.faults import KINDS, Fault, play, prove, schedule, shrunk
-from hushcall.lab.prove.planted_world import BUGS
+from hushcall_lab.proofs import client_bugs, decision_bugs
+from hushcall_lab.proofs.faults import ACTS, KINDS, Fault, play, prove, schedule, shorten
+from hushcall_lab.proofs.server_bugs import FAULT_BUGS, RACE_BUGS
 
 
 def test_promises_are_kept_for_a_run() -> None:
-    found = prove(1, seed=40)
-    assert found.ok, found
-    assert found.faults > 0
+    result = prove(1, seed=40)
+    assert not result.broken, result
+    assert result.faults > 0
 
 
 def test_schedules_follow_from_their_number_and_know_every_fault() -> None:
@@ -22,32 +22,38 @@ def test_schedules_follow_from_their_number_and_know_every_fault() -> None:
     assert {fault.kind for seed in range(60) for fault in schedule(seed)} == set(KINDS)
 
 
+@pytest.mark.parametrize("name", [*client_bugs.BUGS, *FAULT_BUGS, *RACE_BUGS, *decision_bugs.BUGS])
+def test_a_bug_replaces_something_that_exists(name: str) -> None:
+    with (client_bugs.BUGS | FAULT_BUGS | RACE_BUGS | decision_bugs.BUGS)[name]():
+        pass
+
+
 @pytest.mark.slow
 def test_promises_are_kept_for_many_runs() -> None:
-    found = prove(20, seed=1000)
-    assert found.ok, found
-    assert found.faults > 50
+    result = prove(20, seed=1000)
+    assert not result.broken, result
+    assert result.faults > 50
 
 
 @pytest.mark.slow
 def test_several_processes_find_what_one_finds() -> None:
     bug = "what is published is remembered"
-    alone, together = (prove(25, seed=1, shrink=False, plant=bug, jobs=jobs) for jobs in (1, 2))
+    alone, together = (prove(25, seed=1, shrink=False, bug=bug, jobs=jobs) for jobs in (1, 2))
     assert alone == together
     assert alone.first is not None
     assert prove(11, seed=1, jobs=2) == prove(11, seed=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("bug", FAULT_BUGS)
 def test_a_planted_bug_is_noticed_and_its_run_repeats(bug: str) -> None:
-    found = prove(40, seed=SEEDS.get(bug, 1), shrink=False, plant=bug)
-    assert found.first is not None
-    with BUGS[bug]():
-        again = play(found.first.seed)
-        assert again == found.first, "the same number is the same run, to the same step"
-    assert "broke down" not in found.first.broken
-    assert play(found.first.seed).broken == "", "without the bug the same run is fine"
+    result = prove(40, seed=SEEDS.get(bug, 1), shrink=False, bug=bug)
+    assert result.first is not None
+    with FAULT_BUGS[bug]():
+        again = play(result.first.seed)
+        assert again == result.first, "the same number is the same run, to the same step"
+    assert "broke down" not in result.first.broken
+    assert play(result.first.seed).broken == "", "without the bug the same run is fine"
 
 
 SEEDS = {
@@ -63,14 +69,14 @@ SEEDS = {
 
 def test_a_run_is_made_shorter() -> None:
     def numbered(act: str) -> int:
-        return next(n for n in range(1000) if random.Random(n).choice(list(operators.ACTS)) == act)
+        return next(n for n in range(1000) if random.Random(n).choice(list(ACTS)) == act)
 
     noise = [Fault(step, "messages are lost", step) for step in (1, 4)]
     needed = [Fault(3, "an operator acts", numbered("hold")), Fault(4, "an operator acts", numbered("release"))]
-    with BUGS["a released round begins anew"]():
+    with FAULT_BUGS["a released round begins anew"]():
         long = play(3, [*noise, *needed])
         assert long.broken == "a round went from held to announcing"
-        short = shrunk(long)
+        short = shorten(long)
         assert short.broken == long.broken
         assert set(short.faults) <= set(needed)
         assert play(3, short.faults) == short, "the same faults are the same run"

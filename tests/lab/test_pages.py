@@ -1,4 +1,4 @@
-"""``hushcall prove pages``: what is said of uploads beside those who look was counted."""
+"""``hushcall-lab prove pages``: what is said of uploads beside those who look was counted."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from tests.server.new_folder import open_new
 from tests.server.serving import Clock, settings_for
 
 from hushcall.formats.blocklists import WRITERS
-from hushcall.lab.live.load import Connection
-from hushcall.lab.live.looking import look
-from hushcall.lab.prove.pages import BLOCKS, PAGES, Looked, bear_looks, listed
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.randomness import seeded
 from hushcall.server.publishing.publisher import newest_list
+from hushcall_lab.proofs.pages import BLOCKS, PAGES, PageResult, prove, publish_list
+from hushcall_lab.simulation.load import Connection, drive
 
 
 def test_the_long_list_blocks_every_number_that_it_says(tmp_path: Path) -> None:
     service = open_new(settings_for(tmp_path / "data"), seeded(b"a long list"), Clock())
-    listed(service, 1000)
+    publish_list(service, 1000)
     with service.store.read() as connection:
-        found = newest_list(connection)
+        blocklist = newest_list(connection)
     service.close()
-    assert found is not None
-    assert len(found.entries) == len(found.to_block().entries) == 1000
+    assert blocklist is not None
+    assert len(blocklist.entries) == len(blocklist.to_block().entries) == 1000
 
 
 def test_every_export_is_among_the_pages() -> None:
@@ -33,11 +32,11 @@ def test_every_export_is_among_the_pages() -> None:
 
 
 def test_what_counts_as_kept() -> None:
-    kept = Looked("/", 1, 1000.0, 30.0, 700.0, 250.0, 9.0, refused=5, failed=0)
-    assert kept.ok
-    assert not Looked("/", 1, 1000.0, 30.0, 699.0, 250.0, 9.0, refused=0, failed=0).ok
-    assert not Looked("/", 1, 1000.0, 30.0, 700.0, 251.0, 9.0, refused=0, failed=0).ok
-    assert not Looked("/", 1, 1000.0, 30.0, 700.0, 250.0, 9.0, refused=0, failed=1).ok
+    fast = PageResult("/", 1, 1000.0, 30.0, 700.0, 250.0, 9.0, refused=5, failed=0)
+    assert fast.ok
+    assert not PageResult("/", 1, 1000.0, 30.0, 699.0, 250.0, 9.0, refused=0, failed=0).ok
+    assert not PageResult("/", 1, 1000.0, 30.0, 700.0, 251.0, 9.0, refused=0, failed=0).ok
+    assert not PageResult("/", 1, 1000.0, 30.0, 700.0, 250.0, 9.0, refused=0, failed=1).ok
 
 
 def test_clients_ask_again_and_again_and_are_counted() -> None:
@@ -49,21 +48,24 @@ def test_clients_ask_again_and_again_and_are_counted() -> None:
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while await reader.read(1):
-                said = next(answers, None)
-                if said is None:
+                answer_bytes = next(answers, None)
+                if answer_bytes is None:
                     over.set()  # the one that is being answered is not counted
                     await over.wait()
                     return
-                writer.write(said)
-                if not said:
+                writer.write(answer_bytes)
+                if not answer_bytes:
                     break
             writer.close()
 
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            return await look({"host": "127.0.0.1", "port": port, "clients": 1, "request": "00"}, over)
+            viewing = asyncio.create_task(drive("127.0.0.1", port, [bytes(1)], 1, 0.0, endless=True))
+            await over.wait()
+            viewing.cancel()
+            return await viewing
 
-    assert asyncio.run(run())["statuses"] == {"200": 2, "503": 1, "000": 1}
+    assert asyncio.run(run()).statuses == {"200": 2, "503": 1, "000": 1}
 
 
 def test_a_long_answer_is_read_whatever_pieces_it_comes_in() -> None:
@@ -81,6 +83,7 @@ def test_a_long_answer_is_read_whatever_pieces_it_comes_in() -> None:
 
 @pytest.mark.slow
 def test_uploads_beside_those_who_look_are_all_taken() -> None:
-    found = bear_looks(50, 4 * BLOCKS, "", lambda *_: None, ["/", f"/v1/lists/current/{WRITERS['plain'].filename}"])
-    assert [one.failed for one in found] == [0, 0]
-    assert all(one.per_second > 0 and one.pages_per_second > 0 and one.size > 0 for one in found)
+    pages = ["/", f"/v1/lists/current/{WRITERS['plain'].filename}"]
+    rows = list(prove(50, 4 * BLOCKS, "", lambda *_: None, pages))
+    assert [row.failed for row in rows] == [0, 0]
+    assert all(row.per_second > 0 and row.pages_per_second > 0 and row.size > 0 for row in rows)

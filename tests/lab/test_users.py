@@ -7,15 +7,15 @@ from datetime import date
 import numpy as np
 import pytest
 
-from hushcall.lab.data.datasets import Calls
-from hushcall.lab.study import users
-from hushcall.lab.study.metrics import blocking_rates
-from hushcall.lab.study.months import Setting, run_month, truth_of
-from hushcall.learn import planning
-from hushcall.learn.bucket_setup import open_bucket
-from hushcall.learn.gate import POWER
-from hushcall.numbers import NANP
-from hushcall.profiles import DEFAULT, WINDOWS
+from hushcall.decoding import planning
+from hushcall.mechanisms.bucket_setup import open_bucket
+from hushcall.mechanisms.decision import POWER
+from hushcall.mechanisms.profiles import DEFAULT, WINDOWS
+from hushcall.protocol.numbers import NANP
+from hushcall_lab.data.datasets import Calls
+from hushcall_lab.study import users
+from hushcall_lab.study.metrics import blocking_rates
+from hushcall_lab.study.months import Setting, run_month
 
 DAYS = 12
 
@@ -32,7 +32,7 @@ def month(spam: int, rest: int = 150, seed: int = 1) -> Calls:
 
 def test_without_privacy_the_share_is_the_lists() -> None:
     calls = month(30)
-    truth = [truth_of(calls, day) for day in range(DAYS)]
+    truth = [calls.counts_by_number(day) for day in range(DAYS)]
     listed = [{number for number, count in day.items() if count > users.THETA} for day in truth]
     expected = float(np.mean(blocking_rates(listed, truth)))
     assert users.blocked(users.Month(calls), users.plain, 1, (1,), bucketed=True) == pytest.approx(expected)
@@ -42,7 +42,7 @@ def test_without_privacy_the_share_is_the_lists() -> None:
 def test_what_is_expected_is_what_months_of_draws_block() -> None:
     """A spammer that a day finds now and then: the mean of 40 drawn months lies within four of its errors."""
     calls, holders = month(22, 158), 22
-    profile = replace(DEFAULT.daily, epsilon=4.0, tau=10, level=0.25, tolerance=0)
+    profile = replace(DEFAULT.daily, epsilon=4.0, tau=10, level=0.25, tolerance=0, warn_level=0.0)
     setting = Setting(profile.mechanism, 4.0, tau=10, level=0.25)
     chance = users.private(profile, buckets=1)(180, holders)  # the drawn months have one bucket, and no dummies
     assert 0.02 < chance < 0.5
@@ -76,6 +76,23 @@ def test_the_table_has_a_row_for_every_crowd_and_says_what_it_shows(monkeypatch:
     assert ours[1]["windowed"] > ours[1]["daily"]
 
 
+def test_scaling_a_thinned_month_back_overstates() -> None:
+    """Numbers that five phones report each: a tenth of the complaints, ten times each, has some of fifty."""
+    world = random.Random(1)
+    rows = [
+        (day, suffix)
+        for day in range(DAYS)
+        for suffix in range(2_000_000, 2_000_200)
+        for _ in range(world.randint(3, 7))
+    ]
+    days, suffixes = (list(column) for column in zip(*rows, strict=True))
+    calls = Calls.of(date(2020, 2, 17), days, [202] * len(rows), suffixes, [0] * len(rows))
+    thinned = calls.thinned(10, 1)
+    assert len(thinned) == pytest.approx(len(calls) / 10, rel=0.2)
+    assert users.blocked(users.Month(calls), users.plain, 1, (1,), bucketed=True) == 0
+    assert users.blocked(users.Month(thinned), users.plain, 10, (1,), bucketed=True) > 0.2
+
+
 @pytest.mark.parametrize("windows", [(1,), WINDOWS])
 def test_the_inverse_plan_is_the_inverse(windows: tuple[int, ...]) -> None:
     profile = replace(DEFAULT, windows=windows)
@@ -85,8 +102,8 @@ def test_the_inverse_plan_is_the_inverse(windows: tuple[int, ...]) -> None:
     assert length == max(windows)
 
     def chance(budget: float) -> float:
-        learner = open_bucket(replace(profile, epsilon=budget), NANP, 1000, bytes(32))
-        return planning.over(learner, length).chance(1000 * length, profile.tau)(50 * length) if learner else 0.0
+        aggregator = open_bucket(replace(profile, epsilon=budget), NANP, 1000, bytes(32))
+        return planning.over(aggregator, length).chance(1000 * length, profile.tau)(50 * length) if aggregator else 0.0
 
     assert chance(epsilon) >= POWER > chance(round(epsilon - 0.1, 1))
     assert planning.smallest_epsilon(profile, 10, 0.01) is None

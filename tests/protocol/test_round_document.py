@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.parameters import from_plain, to_plain
-from hushcall.protocol.round_document import MOST_WINDOW, RoundInfo, bucket_terms
+from hushcall.mechanisms.subspace.client import Subspace
+from hushcall.protocol.round_document import MAX_ROUND, MAX_WINDOW_DAYS, RoundInfo, bucket_parameters
 from hushcall.protocol.states import COLLECTING, RoundState
-from hushcall.report.subspace import Subspace
 
 SECONDS = st.integers(0, 2_000_000_000)
-TERMS = st.builds(bucket_terms, st.integers(1, 99), st.builds(Subspace, st.just(4.0), st.integers(5, 24)).map(to_plain))
+TERMS = st.builds(
+    bucket_parameters, st.integers(1, 99), st.builds(Subspace, st.just(4.0), st.integers(5, 24)).map(to_plain)
+)
 
 
 @st.composite
 def rounds(draw: st.DrawFn) -> RoundInfo:
     opens, collects, closes = sorted(draw(SECONDS) for _ in range(3))
     return RoundInfo(
-        round=draw(st.integers(0, (1 << 63) - 1)),
+        round=draw(st.integers(0, MAX_ROUND)),
         state=draw(st.sampled_from(RoundState)),
         opens=opens,
         collects=collects,
@@ -32,7 +34,7 @@ def rounds(draw: st.DrawFn) -> RoundInfo:
         server_time=draw(SECONDS),
         seed=draw(st.binary(min_size=32, max_size=32)),
         plan=draw(st.text(max_size=20)),
-        window=draw(st.integers(1, MOST_WINDOW)),
+        window=draw(st.integers(1, MAX_WINDOW_DAYS)),
         mechanism=draw(st.text(max_size=20)),
         epsilon=draw(st.floats(0.1, 20)),
         buckets=draw(st.none() | st.dictionaries(st.integers(0, 999).map(str), TERMS, max_size=3)),
@@ -78,7 +80,7 @@ def test_a_bucket_that_does_not_run_has_no_parameters(terms: Any) -> None:
 
 def test_the_parameters_of_a_bucket_become_the_mechanism_they_came_from() -> None:
     mechanism = Subspace(4.0, 8)
-    terms = {"202": bucket_terms(3, to_plain(mechanism))}
+    terms = {"202": bucket_parameters(3, to_plain(mechanism))}
     plain = RoundInfo(1, COLLECTING, 0, 1, 2, 1, bytes(32), "p", 7, "subspace", 4.0, terms).parameters_for(202)
     assert plain is not None
     assert from_plain(plain) == mechanism

@@ -10,9 +10,8 @@ import pytest
 from hushcall.errors import InvalidParameter
 from hushcall.protocol import states
 from hushcall.protocol.problems import PROBLEMS, is_final
-from hushcall.protocol.seeds import bucket_seed, derive, report_seed
+from hushcall.protocol.seeds import TICKET_BYTES, bucket_seed, derive, report_seed, ticket_bytes, ticket_text
 from hushcall.protocol.states import RoundState
-from hushcall.protocol.tickets import TICKET_BYTES, ticket_bytes, ticket_text
 
 SOURCE = Path(__file__).parents[2] / "src" / "hushcall"
 

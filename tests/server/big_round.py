@@ -15,11 +15,11 @@ from typing import Any
 
 from tests.server.serving import Clock, Village, newest, settings_for
 
-from hushcall.lab.usage import peak_mb
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import seeded
 from hushcall.server.rounds.round_status import status
 from hushcall.server.service import open_service
+from hushcall_lab.usage import peak_mb
 
 PLANTED = 10
 HOLDERS = 60

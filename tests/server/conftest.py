@@ -15,14 +15,14 @@ import pytest
 import sqlalchemy as sa
 from tests.postgres import Postgres
 from tests.server.new_folder import open_new
-from tests.server.serving import Clock, Village, serving, settings_for, shared_coins
+from tests.server.serving import Clock, Village, serving, settings_for, shared_rand
 from tests.server.stage import Stage
 
-from hushcall.anonymity.blind_rsa import EXPONENT
-from hushcall.anonymity.tokens import KEY_BITS
-from hushcall.privacy.coins import ByteSource
-from hushcall.server.anonymity.round_keys import TokenSecret
-from hushcall.server.http import connection, readiness, share
+from hushcall.protocol.anonymity.blind_rsa import EXPONENT
+from hushcall.protocol.anonymity.tokens import KEY_BITS
+from hushcall.protocol.randomness import ByteSource
+from hushcall.server.anonymity import TokenSecret
+from hushcall.server.http import connection, limits, readiness
 from hushcall.server.service import Service
 
 MakeService = Callable[..., Service]
@@ -102,10 +102,10 @@ def make_service(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -
     opened: list[Service] = []
 
     def make(
-        url: str = "", coins: ByteSource | None = None, folder: str = "data", **sections: dict[str, Any]
+        url: str = "", rand: ByteSource | None = None, folder: str = "data", **sections: dict[str, Any]
     ) -> Service:
-        coins = coins or shared_coins(f"{request.node.name} {len(opened)}")
-        service = open_new(settings_for(tmp_path / folder, url, **sections), coins, clock)
+        rand = rand or shared_rand(f"{request.node.name} {len(opened)}")
+        service = open_new(settings_for(tmp_path / folder, url, **sections), rand, clock)
         opened.append(service)
         return service
 
@@ -117,10 +117,10 @@ def make_service(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -
 @pytest.fixture(autouse=True)
 def foretold_keys(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Token keys follow from the test's name too: from them come tokens, tickets and what a report says."""
-    coins = shared_coins(f"{request.node.name} keys")
+    rand = shared_rand(f"{request.node.name} keys")
 
     def prime() -> int:
-        found = gmpy2.next_prime(int.from_bytes(coins(KEY_BITS // 16), "big") | 3 << KEY_BITS // 2 - 2)
+        found = gmpy2.next_prime(int.from_bytes(rand(KEY_BITS // 16), "big") | 3 << KEY_BITS // 2 - 2)
         return prime() if gmpy2.gcd(found - 1, EXPONENT) > 1 else int(found)
 
     monkeypatch.setattr(TokenSecret, "generate", lambda: TokenSecret(prime(), prime()))
@@ -130,8 +130,8 @@ def foretold_keys(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReques
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's own deadlines are far off: how busy the machine is decides nothing. A test of one sets its own."""
     for module, name in (
-        (readiness, "DEADLINE"),
-        (share, "PATIENCE"),
+        (readiness, "TIMEOUT_SECONDS"),
+        (limits, "TIMEOUT_SECONDS"),
         (connection, "REQUEST_SECONDS"),
         (connection, "WRITE_SECONDS"),
     ):

@@ -27,18 +27,13 @@ import urllib3
 from tests.server.serving import START, Clock, everything, operator_token, settings_for
 
 from hushcall.errors import Unreachable
-from hushcall.lab.live.demo_server import SharedClock
-from hushcall.lab.live.fleet import Fleet, Operator
-from hushcall.lab.live.live_day import DAY
-from hushcall.lab.live.stream import Campaign, Stream
-from hushcall.learn import (
-    bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
-    window,  # noqa: F401
-)
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import seeded
-from hushcall.server.serve import running
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import seeded
 from hushcall.server.service import Service, open_service
+from hushcall_lab.servers import running
+from hushcall_lab.simulation.fleet import Fleet, Operator
+from hushcall_lab.simulation.processes import DAY_SECONDS, SharedClock
+from hushcall_lab.simulation.stream import Campaign, Stream
 
 PHONES = 150
 SPAMMERS = (
@@ -48,38 +43,38 @@ SPAMMERS = (
     ),  # two dozen calls a day: of no use to a day, enough for a window
 )
 REGION = (202, 303, 404)
-MOST_DEATHS = 1000
+MAX_DEATHS = 1000
 
 
-class CoinsOfTheRound:
+class RoundRand:
     """The same draws for the same round, whichever process asks."""
 
     service: Service
 
     def __init__(self) -> None:
-        self._newest, self._coins = -1, seeded(b"")
+        self._newest, self._rand = -1, seeded(b"")
 
     def __call__(self, count: int) -> bytes:
         row = self.service.rounds.newest()
         newest = row.id if row else 0
         if newest != self._newest:
-            self._newest, self._coins = newest, seeded(b"round %d" % newest)
-        return self._coins(count)
+            self._newest, self._rand = newest, seeded(b"round %d" % newest)
+        return self._rand(count)
 
 
 def opened(folder: Path, url: str, clock: Callable[[], float], fault: Callable[[str], None]) -> Service:
     """With the default windows and tolerance; everything is decoded inside the server."""
-    changes: dict[str, Any] = {"profile": "balanced", "period": DAY}
-    coins = CoinsOfTheRound()
-    service = open_service(settings_for(folder, url, round=changes, list={"window": 3}), coins, clock, fault)
-    coins.service = service
+    changes: dict[str, Any] = {"profile": "balanced", "period": DAY_SECONDS}
+    rand = RoundRand()
+    service = open_service(settings_for(folder, url, round=changes, list={"window": 3}), rand, clock, fault)
+    rand.service = service
     return service
 
 
 def prepare(folder: Path, url: str) -> None:
     """Data, keys, devices and an operator."""
     service = opened(folder, url, Clock(START), lambda _: None)
-    service.rounds.coins = seeded(b"devices")
+    service.rounds.rand = seeded(b"devices")
     made = [token for _, token in service.devices.enrol_many(PHONES, START)]
     (folder / "tokens.json").write_text(json.dumps({"devices": made, "operator": operator_token(service)}), "utf-8")
     service.close()
@@ -144,24 +139,13 @@ class Mortal:
         os.waitpid(self.process, 0)
 
 
-class Enrolled(Operator):
-    """The operator, who has enrolled the phones before."""
-
-    def __init__(self, url: str, tokens: dict[str, Any]) -> None:
-        super().__init__(url, tokens["operator"])
-        self.devices = [{"token": token} for token in tokens["devices"]]
-
-    def ask(self, method: str, path: str, document: Any = None) -> Any:
-        """As ever, but for the devices."""
-        return {"devices": self.devices} if path == "/v1/admin/devices" else super().ask(method, path, document)
-
-
 def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
     """All days; what is left in the end."""
     clock = SharedClock(float(START))
     server = Mortal(folder, url, clock, kill)
-    operator = Enrolled(server.start(), json.loads((folder / "tokens.json").read_text("utf-8")))
-    fleet = Fleet(operator, PHONES, clock, b"killed days")
+    tokens = json.loads((folder / "tokens.json").read_text("utf-8"))
+    operator = Operator(server.start(), tokens["operator"])
+    fleet = Fleet(operator.url, tokens["devices"], clock, b"killed days")
     stream = Stream(PHONES, SPAMMERS, region=REGION, toll_free=REGION)
     deaths = 0
 
@@ -171,7 +155,7 @@ def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
             try:
                 return step()
             except (Unreachable, urllib3.exceptions.HTTPError):
-                if not server.died() or (deaths := deaths + 1) > MOST_DEATHS:
+                if not server.died() or (deaths := deaths + 1) > MAX_DEATHS:
                     raise
                 operator.url = fleet.url = server.start()
 
@@ -196,7 +180,7 @@ def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
         status = until_done(lambda: operator.ask("GET", f"/v1/admin/rounds/{info.round}"))  # noqa: B023
         if (info.round, status["state"]) != (day, "published"):
             raise AssertionError((day, info.round, status["state"]))
-        clock.now = max(info.opens + DAY, clock.now)
+        clock.now = max(info.opens + DAY_SECONDS, clock.now)
     fleet.close()
     server.end()
     service = opened(folder, url, clock, lambda _: None)

@@ -15,18 +15,14 @@ from pathlib import Path
 
 from tests.server.serving import PERIOD, SPAM, START, Clock, Village, everything, newest, settings_for
 
-from hushcall.learn import (
-    bucket_setup,  # noqa: F401  (before the fork, so that no child has to)
-    window,  # noqa: F401
-)
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.randomness import seeded
 from hushcall.server.db import schema
-from hushcall.server.publishing import appeals
+from hushcall.server.publishing import exclusions
 from hushcall.server.service import Service, open_service
 
 PHONES, BATCH = 90, 30
 CALLERS = [SPAM] * (PHONES // 2) + ["+13035550100", "+14045550100", "+12025550199"] * (PHONES // 6)
-COINS = b"a server that dies"
+RAND = b"a server that dies"
 """Seeded: a server that starts again draws the same round, so that ends can be compared."""
 
 
@@ -65,8 +61,8 @@ def played(folder: Path, url: str, die_at: int | None) -> tuple[list[str], str]:
         _batches(village, CALLERS, "report")
     clock.now = row.closes
     rounds.advance(service.now)
-    if not appeals.appeals(service.store):
-        appeals.appeal(service.store, SPAM, "wrong", "somebody", service.now)
+    if not exclusions.appeals(service.store):
+        exclusions.appeal(service.store, SPAM, "wrong", "somebody", service.now)
     service.publisher.republish(service.now)  # what a scheduler does first
     rows = everything(service)
     rows["appeals"] = [row[1:] for row in rows["appeals"]]  # a sequence of PostgreSQL's never goes back
@@ -87,7 +83,7 @@ def _batches(village: Village, callers: list[str], what: str) -> None:
 
 def _open(folder: Path, url: str, fault: object) -> Service:
     settings = settings_for(folder, url, round={"profile": "balanced", "windows": [1, 2]}, list={"exports": ["plain"]})
-    return open_service(settings, seeded(COINS), Clock(), fault)  # type: ignore[arg-type]
+    return open_service(settings, seeded(RAND), Clock(), fault)  # type: ignore[arg-type]
 
 
 def main() -> None:

@@ -12,17 +12,17 @@ from pathlib import Path
 from sqlalchemy import event
 from tests.server.serving import START, Clock, settings_for
 
-from hushcall.privacy.coins import ByteSource, seeded
+from hushcall.protocol.randomness import ByteSource, seeded
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
 
 
-def open_new(settings: Settings, coins: ByteSource, clock: Callable[[], float]) -> Service:
+def open_new(settings: Settings, rand: ByteSource, clock: Callable[[], float]) -> Service:
     """What ``open_service`` gives; over SQLite in an empty folder, at the hour when tests begin, from a copy."""
     empty = not settings.data.exists() or not any(settings.data.iterdir())
     if empty and not settings.database and clock() == START:
         copy(_new(), settings.data)
-    service = open_service(settings, coins, clock)
+    service = open_service(settings, rand, clock)
     careless(service)
     return service
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import httpx
 import sqlalchemy as sa
-from tests.server.nameless import Stranger, told
+from tests.server.anonymous import Stranger, told
 from tests.server.serving import CLOSES, COLLECTS, PERIOD, SPAM, START, Handset, bearer, honest_report, operator_token
 from tests.server.stage import NOBODY, Stage
 
 from hushcall.server.db import schema
-from hushcall.server.http import rate_limit
-from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.http import limits
+from hushcall.server.ingest.ingest import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
-from hushcall.server.rounds import round_status
+from hushcall.server.rounds import holding, round_status
 
 LIMIT = 512
 Scene = Callable[[Stage], httpx.Response]
@@ -255,13 +255,13 @@ def an_announcement_after_the_close(stage: Stage) -> httpx.Response:
 
 @provokes("wrong-phase")
 def anything_while_the_round_is_held(stage: Stage) -> httpx.Response:
-    stage.service.rounds.hold(1, "a look")
+    holding.hold(stage.service.store, 1, "a look")
     return stage.phone().announce()
 
 
 @provokes("wrong-phase")
 def holding_a_round_twice(stage: Stage) -> httpx.Response:
-    stage.service.rounds.hold(1, "a look")
+    holding.hold(stage.service.store, 1, "a look")
     return stage.client.post("/v1/admin/rounds/1/hold", json={"why": "once12345"}, headers=stage.operator())
 
 
@@ -351,7 +351,7 @@ def the_history_of_something_else(stage: Stage) -> httpx.Response:
 
 @provokes("too-many", intake={"per_device": 2})
 def a_device_that_asks_too_often(stage: Stage) -> httpx.Response:
-    stage.patch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 130.0))
+    stage.patch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 130.0))
     phone = stage.phone()
     assert [phone.announce().status_code for _ in range(2)] == [201, 200]
     assert stage.phone().announce().status_code == 201  # another device is not its business

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hushcall.lab.live.stream import Campaign
-from hushcall.numbers import NANP
+from hushcall.protocol.numbers import NANP
+from hushcall_lab.simulation.stream import Campaign
 
 
 def _campaign(name: str, area: int, line: int, reach: float, first: int = 1, last: int = 1 << 30) -> Campaign:

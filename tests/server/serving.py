@@ -20,21 +20,22 @@ from alembic.config import Config
 from sqlalchemy import event
 
 from hushcall.mechanisms import parameters
-from hushcall.mechanisms.schemes import SCHEMES
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import ByteSource, seeded, shared
+from hushcall.mechanisms.profiles import PROFILES
+from hushcall.mechanisms.registry import MECHANISMS
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import ByteSource, seeded
 from hushcall.protocol.seeds import report_seed
-from hushcall.server.access.devices import SCOPES
-from hushcall.server.access.tokens import token_hash
+from hushcall.server.auth.devices import SCOPES, token_hash
 from hushcall.server.db import schema
+from hushcall.server.db.engine import MIGRATIONS, make_engine
 from hushcall.server.db.rows import RoundRow
-from hushcall.server.db.store import _MIGRATIONS, Store, make_engine
-from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.db.store import Store
+from hushcall.server.ingest.ingest import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
-from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.settings import Settings
+from hushcall_lab.servers import running, shared
 
 PERIOD = 1000
 START = 1_800_000_000
@@ -54,18 +55,21 @@ class Clock:
 
 
 def settings_for(folder: Path, url: str = "", **sections: dict[str, Any]) -> Settings:
-    """Settings of a small server; a section changes what it names and leaves the rest."""
+    """Settings of a small server; a section changes what it names and leaves the rest. Phones of tests just come."""
+    rounds = {**QUICK, **sections.pop("round", {})}
+    rounds.setdefault("tolerance", PROFILES[rounds["profile"]].tolerance)
     return Settings(
         data=folder,
         database=url,
-        round={**QUICK, **sections.pop("round", {})},  # type: ignore[arg-type]
+        round=rounds,  # type: ignore[arg-type]
+        enrol={"mode": "open", "work": 0, **sections.pop("enrol", {})},  # type: ignore[arg-type]
         list={"exports": [], **sections.pop("list", {})},  # type: ignore[arg-type]
         intake={"per_device": 10_000, "linger_ms": 0, "patience": 25.0, **sections.pop("intake", {})},  # type: ignore[arg-type]
         **sections,  # type: ignore[arg-type]
     )
 
 
-def shared_coins(seed: str) -> ByteSource:
+def shared_rand(seed: str) -> ByteSource:
     """Coins that follow from ``seed``, for a service whose threads draw from them: no two draw the same."""
     return shared(seeded(seed.encode()))
 
@@ -114,13 +118,13 @@ class Handset:
         return self.client.put(f"/v1/rounds/{number}/reports/{ticket}", content=body, headers=bearer(self.token))
 
 
-def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, coins: ByteSource | None = None) -> bytes:
+def honest_report(current: dict[str, Any], ticket: str, number: str = SPAM, rand: ByteSource | None = None) -> bytes:
     """What an honest phone sends about a caller, given the round's document. Its coins follow from its ticket."""
     parsed = NANP.parse(number)
     mechanism = parameters.from_plain(current["buckets"][str(parsed.area)]["parameters"])
     public = report_seed(bytes.fromhex(current["seed"]), bytes.fromhex(ticket))
-    item = SCHEMES[current["profile"]["mechanism"]].items.item(parsed, NANP)
-    return mechanism.privatise(item, public, coins or seeded(public))
+    item = MECHANISMS[current["profile"]["mechanism"]].items.item(parsed, NANP)
+    return mechanism.privatise(item, public, rand or seeded(public))
 
 
 @dataclass
@@ -129,7 +133,7 @@ class Village:
 
     service: Service
     clock: Clock
-    coins: ByteSource = field(default_factory=lambda: seeded(b"a village"))
+    rand: ByteSource = field(default_factory=lambda: seeded(b"a village"))
     tokens: list[str] = field(default_factory=list)
 
     def grow(self, count: int) -> None:
@@ -164,7 +168,7 @@ class Village:
             if parsed.area in plain:
                 mechanism = parameters.from_plain(json.loads(plain[parsed.area]))
                 public = report_seed(bytes(row.seed), ticket)
-                body = mechanism.privatise(parsed.suffix, public, self.coins)
+                body = mechanism.privatise(parsed.suffix, public, self.rand)
                 uploads.append(Upload(token_hash(token), int(row.id), ticket, body))
         return uploads
 
@@ -222,7 +226,7 @@ def everything(service: Service) -> dict[str, list[tuple[Any, ...]]]:
 def downgraded(url: str, revision: str) -> None:
     """Make a database what it was under an earlier release."""
     config, engine = Config(), make_engine(url)
-    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, revision)

@@ -6,17 +6,17 @@ import pytest
 import sqlalchemy as sa
 from tests.server.serving import Clock, settings_for
 
-from hushcall.archive.manifest import Address, ArchivedRound
-from hushcall.archive.verify import problems
-from hushcall.engines.learning import learn
-from hushcall.engines.local import LocalEngine
+from hushcall.decoding.archive.files import problems
+from hushcall.decoding.archive.learn import learn
+from hushcall.decoding.archive.manifest import Address, ArchivedRound
+from hushcall.decoding.backends import ProcessBackend
 from hushcall.errors import InvalidArchive, InvalidParameter
-from hushcall.lab.data import archive_synthesis
-from hushcall.privacy.coins import seeded
-from hushcall.profiles import PROFILES
+from hushcall.mechanisms.profiles import PROFILES
+from hushcall.protocol.randomness import seeded
 from hushcall.server.db import schema
 from hushcall.server.rounds import archiving
 from hushcall.server.service import Service, open_service
+from hushcall_lab.data import archive_synthesis
 
 
 def quiet(done: int, total: int) -> None:
@@ -52,7 +52,7 @@ def test_a_round_comes_in_goes_out_again_and_is_decoded(
 
     service.rounds.learn(1)
     rows = service.store.rows(sa.select(schema.hitters).order_by(schema.hitters.c.number))
-    listed = sorted(learn(address, found, LocalEngine(0)).listed, key=lambda row: row["number"])
+    listed = sorted(learn(address, found, ProcessBackend(0)).listed, key=lambda row: row["number"])
     assert [(row.number, row.p_value) for row in rows] == [(row["number"], row["p_value"]) for row in listed]
     assert len(rows) == 2
     with pytest.raises(InvalidParameter, match="keep_reports"):
@@ -81,7 +81,7 @@ def test_a_round_that_takes_reports_or_is_not_there_is_not_exported(service: Ser
     number = service.rounds.open(service.now)
     with pytest.raises(InvalidParameter, match="still takes reports"):
         archiving.export_round(service.store, number, address, quiet)
-    with pytest.raises(InvalidParameter, match="one of this server"):
+    with pytest.raises(InvalidParameter, match=r"There is no round 2; the newest is 1\."):
         archiving.export_round(service.store, number + 1, address, quiet)
     with pytest.raises(InvalidArchive):
         address.rounds()

@@ -10,7 +10,7 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Handset, bearer, operator_token
 from typer.testing import CliRunner
 
-from hushcall.cli.app import app
+from hushcall.cli import app
 from hushcall.errors import InvalidParameter
 from hushcall.server.problems import Problem
 from hushcall.server.service import Service

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,11 +12,11 @@ from tests.server.conftest import MakeService
 from tests.server.serving import Clock, Village, newest
 from typer.testing import CliRunner
 
-from hushcall.cli.app import app
+from hushcall.cli import app
 from hushcall.errors import InvalidParameter
 from hushcall.server.backup import back_up
 from hushcall.server.db import schema
-from hushcall.server.intake.intake import Answer, Intake
+from hushcall.server.ingest.ingest import Answer, Intake
 from hushcall.server.restore import restore
 from hushcall.server.service import Service, open_service
 
@@ -123,12 +124,29 @@ def test_a_backup_that_was_changed_cut_or_is_none_is_refused(
         assert not (tmp_path / "elsewhere").exists() or not any((tmp_path / "elsewhere").iterdir())
 
 
+@pytest.mark.parametrize("section", [{"list": {"allow_command": ["touch", "ran"]}}, {"enrol": {"command": ["true"]}}])
+def test_settings_of_a_backup_run_no_command_that_was_not_confirmed(
+    make_service: MakeService, clock: Clock, tmp_path: Path, section: dict[str, Any]
+) -> None:
+    file, new = tmp_path / "b.tar", tmp_path / "new"
+    back_up(make_service(**section), file)
+    with pytest.raises(InvalidParameter, match=r"commands must be confirmed \(--commands\)"):
+        restore(file, new, clock=clock)
+    assert not (new / "restored.toml").exists()
+    restore(file, new, commands=True, clock=clock)
+    assert "command = [" in (new / "restored.toml").read_text(encoding="utf-8")
+
+
 def test_the_commands_say_what_they_did(make_service: MakeService, clock: Clock, tmp_path: Path) -> None:
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("+12025550199\n")
     Village(make_service(), clock).to("collecting", ["+12025550143"] * 6)
     file, wide = tmp_path / "b.tar", {"COLUMNS": "200"}
-    found = CliRunner().invoke(app, ["backup", str(file), "--data", str(tmp_path / "data")], env=wide)
+    env = {**wide, "HUSHCALL_LIST__ALLOW_FILE": str(allowed)}
+    found = CliRunner().invoke(app, ["backup", str(file), "--data", str(tmp_path / "data")], env=env)
     assert found.exit_code == 0, found.exception
     assert "database, 3 keys and settings, read back" in found.stdout
+    assert f"Not in it: {allowed} (list.allow_file)" in "".join(found.stdout.splitlines())
     found = CliRunner().invoke(app, ["restore", str(file), "--data", str(tmp_path / "new")], env=wide)
     assert found.exit_code == 0, found.exception
     for words in ("Round 1 is now round 2001", "decided by the reports that it had", "phone init", "restored.toml"):

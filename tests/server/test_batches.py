@@ -10,11 +10,15 @@ from sqlalchemy import event
 from tests.server.conftest import MakeService
 from tests.server.serving import Clock, Village
 
-from hushcall.server.db import batches, schema
+from hushcall.server.db import schema
+from hushcall.server.db.store import has_batch_form
 from hushcall.server.service import Service
 
 HITTER = {"round": 1, "bucket": 202, "estimate": 1.5, "low": 0.0, "high": 3.0, "p_value": 1e-9, "length": 2}
-ROWS = [{**HITTER, "number": f"+1202555{place:04}", "implausible": place % 2 == 0} for place in range(120)]
+ROWS = [
+    {**HITTER, "number": f"+1202555{place:04}", "implausible": place % 2 == 0, "strict": 2, "hinted": 0}
+    for place in range(120)
+]
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def test_the_first_of_a_key_stays(opened: Service) -> None:
 
 def test_a_column_that_is_left_to_its_default_has_it(opened: Service) -> None:
     rows = [{key: value for key, value in row.items() if key not in ("length", "implausible")} for row in ROWS[:3]]
-    assert not batches.fits(schema.hitters, rows)
+    assert not has_batch_form(schema.hitters, rows)
     put(opened, schema.hitters, rows, "number")
     found = opened.store.rows(sa.select(schema.hitters.c.length, schema.hitters.c.implausible))
     assert found == [(1, False)] * 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_MB = 2048
+MAX_MB = 2048
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_busy_day_is_decoded_and_published_in_little_memory(tmp_path: Path, re
     assert (status["state"], status["buckets_run"]) == ("published", buckets)
     assert (status["announced"], status["reports"]) == (reports, reports)
     assert status["found"] >= 10
-    assert found["peak_mb"] < MOST_MB
+    assert found["peak_mb"] < MAX_MB

@@ -93,7 +93,7 @@ def test_the_root_key_can_come_from_elsewhere_and_keeps_its_passphrase(tmp_path:
     assert (rotated.saved.parent, rotated.old, asked) == (stick, (moved,), [moved])
     assert keys.load(rotated.saved, b"secret").public_key.keyid == rotated.key_id
     assert moved.exists()  # for its owner to destroy
-    with pytest.raises(InvalidParameter, match="root key must be the one in force"):
+    with pytest.raises(InvalidParameter, match="root key must be the current one"):
         ceremony.rotate(shelf, tmp_path / "keys", "targets", NOON, ask, moved)
     ceremony.rotate(shelf, tmp_path / "keys", "targets", NOON, ask, rotated.saved)
     assert ceremony.status(shelf, tmp_path / "keys", NOON).ok

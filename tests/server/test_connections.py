@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -16,9 +15,11 @@ from tests.server.conftest import MakeService
 from tests.server.serving import Handset, serving
 
 from hushcall.server.http import connection
-from hushcall.server.http.middleware import PIECE, Border
+from hushcall.server.http.limits import ReadThrottle
+from hushcall.server.http.middleware import PIECE_BYTES, RequestMiddleware
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: here\r\n"
+CHUNKED = b"POST /v1/devices HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 @contextmanager
@@ -64,8 +65,9 @@ def test_a_head_that_is_too_large_is_refused(client: httpx.Client, head: bytes) 
 
 
 @pytest.mark.parametrize("piece", [b"x-y: " + b"z" * 60 + b"\r\n", b"z" * 1000], ids=["fields", "a field"])
-def test_a_head_that_never_ends_is_not_kept(client: httpx.Client, piece: bytes) -> None:
-    with _raw(client, GET + b"x: ") as raw:
+@pytest.mark.parametrize("start", [GET + b"x: ", CHUNKED + b"0\r\nx: "], ids=["a head", "a trailer"])
+def test_a_head_that_never_ends_is_not_kept(client: httpx.Client, start: bytes, piece: bytes) -> None:
+    with _raw(client, start) as raw:
         many = 50_000_000 // len(piece)
         assert _flood(raw, piece * 100, many // 100) < many // 100, "50 MB were not taken"
     assert client.get("/healthz").status_code == 200
@@ -94,10 +96,10 @@ def test_idle_connections_make_room_for_phones(make_service: MakeService) -> Non
         assert _answer(others[0]) == b""
 
 
-def test_who_is_at_work_is_not_sent_away(client: httpx.Client) -> None:
-    keeper = connection.Keeper(2)
-    assert not keeper.make_room({1, 2})
-    assert keeper.make_room({1})
+def test_who_is_at_work_is_not_sent_away() -> None:
+    limit = connection.ConnectionLimit(2)
+    assert not limit.make_room(2)
+    assert limit.make_room(1)
 
 
 def test_a_request_that_does_not_end_is_ended(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,12 +155,11 @@ def test_a_long_answer_leaves_in_pieces() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}
 
-    state = SimpleNamespace(last_upload=float("-inf"))
-    scope = {"type": "http", "method": "GET", "headers": [], "path": "/", "app": SimpleNamespace(state=state)}
-    asyncio.run(Border(app, 1000)(scope, receive, send))
+    scope = {"type": "http", "method": "GET", "headers": [], "path": "/"}
+    asyncio.run(RequestMiddleware(app, ReadThrottle(), 1000)(scope, receive, send))
     bodies = [message["body"] for message in sent[1:]]
     assert b"".join(bodies) == data
-    assert max(len(body) for body in bodies) == PIECE
+    assert max(len(body) for body in bodies) == PIECE_BYTES
     assert [message["more_body"] for message in sent[1:]] == [True] * 3 + [False]
 
 

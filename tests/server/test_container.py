@@ -13,7 +13,7 @@ import pytest
 import typer
 from tests.environments import empty_environment, run
 
-from hushcall.cli.app import app
+from hushcall.cli import app
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
@@ -102,4 +102,7 @@ def test_what_is_copied_installs_into_an_empty_environment(tmp_path: Path) -> No
     run([programs / "pip", "install", "-q", ".[server]"], source)
     for words in (["--version"], ["serve", "--help"], ["relay", "--help"]):
         run([programs / "hushcall", *words], tmp_path)
-    run([programs / "python", "-c", "import hushcall.server, hushcall.relay.run, hushcall.learn.window"], tmp_path)
+    run(
+        [programs / "python", "-c", "import hushcall.server, hushcall.server.relay, hushcall.decoding.window"],
+        tmp_path,
+    )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
 from hushcall.server.db import schema, store
-from hushcall.server.publishing import appeals, exclusions, publisher
+from hushcall.server.db.leases import Term
+from hushcall.server.db.store import Store
+from hushcall.server.publishing import exclusions, publisher
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.rounds.state_machine import Rounds
+from hushcall.server.rounds import holding
 from hushcall.server.service import Service
 
 OTHER = "+12025550177"
@@ -65,7 +69,7 @@ def test_a_number_whose_appeal_ends_while_the_list_is_drafted_is_on_it(
     village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, number = village.service, village.to("decoded", CALLERS)
-    entry = appeals.appeal(service.store, SPAM, "mine", "its owner", service.now)
+    entry = exclusions.appeal(service.store, SPAM, "mine", "its owner", service.now)
     _once_looked_up(monkeypatch, lambda: service.corrections.close(entry, "not theirs", service.now))
     service.rounds.publish(number, service.now)
     assert _listed(service) == [SPAM, OTHER]
@@ -97,17 +101,40 @@ def test_two_who_force_the_same_step_move_the_round_once(village: Village, monke
     service, number = village.service, village.to("announcing", CALLERS)
     others: list[list[str]] = []
 
-    def overtaken(rounds: Rounds, now: int) -> None:
+    def overtaken(store: Store, term: Term, now: int) -> None:
         """Another operator, who pressed the button before this one: it is done by the time that we look."""
-        monkeypatch.setattr(Rounds, "forget_held", forget)
+        monkeypatch.setattr(holding, "forget_held", forget)
         others.append(service.rounds.advance(service.now, force=True))
-        forget(rounds, now)
+        forget(store, term, now)
 
-    forget = Rounds.forget_held
-    monkeypatch.setattr(Rounds, "forget_held", overtaken)
+    forget = holding.forget_held
+    monkeypatch.setattr(holding, "forget_held", overtaken)
     assert service.rounds.advance(service.now, force=True) == []
     assert others == [[f"round {number} is collecting"]]
     assert newest(service).state == "collecting"
+
+
+@pytest.mark.parametrize("write", ["announcing to collecting", "collecting to closed", "closed to decoded"])
+def test_who_comes_second_in_the_middle_of_a_step_is_told_that_nothing_moved(village: Village, write: str) -> None:
+    service = village.service
+    number = village.to("announcing" if write.startswith("announcing") else "collecting", CALLERS)
+    others: list[list[str]] = []
+    write_now = type(service.rounds)._write
+
+    @contextmanager
+    def second(machine: object, name: str) -> Iterator[Connection]:
+        if name == write and not others:
+            others.append([])
+            others[0] += service.rounds.advance(service.now, force=True)
+        with write_now(service.rounds, name) as connection:
+            yield connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(service.rounds), "_write", second)
+        done = service.rounds.advance(service.now, force=True)
+    told = [line for line in done + others[0] if line.startswith(f"round {number} is")]
+    assert len(told) == len(set(told)) > 0
+    assert not set(done) & set(others[0])
 
 
 def test_what_is_forced_is_what_was_seen(village: Village) -> None:
@@ -124,7 +151,7 @@ def test_those_who_appeal_at_once_share_one_appeal(service: Service) -> None:
 
     def appeal(place: int) -> None:
         together.wait(60)
-        made.add(appeals.appeal(service.store, SPAM, f"mine {place}", "its owner", service.now))
+        made.add(exclusions.appeal(service.store, SPAM, f"mine {place}", "its owner", service.now))
 
     threads = [Thread(target=appeal, args=(place,)) for place in range(4)]
     for thread in threads:
@@ -132,10 +159,10 @@ def test_those_who_appeal_at_once_share_one_appeal(service: Service) -> None:
     for thread in threads:
         thread.join(60)
     assert len(made) == 1
-    assert len(appeals.appeals(service.store)) == 1
-    appeals.close_appeal(service.store, made.pop(), "no", service.now)
-    appeals.appeal(service.store, SPAM, "again", "its owner", service.now)
-    assert len(appeals.appeals(service.store)) == 2
+    assert len(exclusions.appeals(service.store)) == 1
+    exclusions.close_appeal(service.store, made.pop(), "no", service.now)
+    exclusions.appeal(service.store, SPAM, "again", "its owner", service.now)
+    assert len(exclusions.appeals(service.store)) == 2
 
 
 def test_the_database_itself_refuses_a_second_open_appeal(service: Service) -> None:
@@ -155,6 +182,6 @@ def test_appeals_that_were_doubled_before_are_closed_by_the_migration(
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '0003'"))
     settings = settings_for(tmp_path / "data", service.settings.database)
     again = store.open_store(settings.url)
-    found = appeals.appeals(again)
+    found = exclusions.appeals(again)
     again.close()
     assert [(one.number, one.closed is None) for one in found] == [(OTHER, True), (SPAM, False), (SPAM, True)]

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import sqlalchemy as sa
-from tests.server.serving import SPAM, Clock, Village, newest, settings_for, shared_coins
+from tests.server.serving import SPAM, Clock, Village, newest, settings_for, shared_rand
 
 from hushcall.mechanisms import parameters
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import seeded
 from hushcall.protocol.seeds import report_seed
 from hushcall.protocol.wire import COVER, pad
-from hushcall.server.access.tokens import token_hash
+from hushcall.server.auth.devices import token_hash
 from hushcall.server.db import schema
-from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.ingest.ingest import Announce, Answer, Intake, Upload
 from hushcall.server.rounds import round_status
 from hushcall.server.service import open_service
 
@@ -21,7 +21,7 @@ LONELY = 303
 
 def test_cover_and_padding(tmp_path: Path) -> None:
     clock = Clock()
-    service = open_service(settings_for(tmp_path), shared_coins("cover"), clock)
+    service = open_service(settings_for(tmp_path), shared_rand("cover"), clock)
     village, intake = Village(service, clock), Intake(service.store, "test")
     village.grow(9)
     number = service.rounds.open(service.now)

@@ -17,11 +17,10 @@ from tests.server.conftest import MakeService
 
 from hushcall.cli import main
 from hushcall.errors import InvalidParameter
-from hushcall.server import in_force
+from hushcall.server import effective_settings
 from hushcall.server.backup import back_up
 from hushcall.server.db import store
-from hushcall.server.db.store import parse_url
-from hushcall.server.db.trouble import in_words
+from hushcall.server.db.engine import explaining, make_engine, parse_url
 from hushcall.server.service import open_service
 from hushcall.server.settings import load_settings
 
@@ -43,7 +42,7 @@ def served(make_service: MakeService, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     service = make_service()
     service.rounds.open(service.now)
-    in_force.record(service.settings)
+    effective_settings.record(service.settings)
     back_up(service, Path("good.backup"))
     service.close()
     return service.settings.data
@@ -104,14 +103,14 @@ def test_an_emptied_postgresql_that_a_folder_has_served_with_is_damage(
 ) -> None:
     url = postgres.fresh()
     settings = make_service(url).settings
-    in_force.record(settings)
+    effective_settings.record(settings)
     open_service(settings).close()
     postgres.drop(url)
     postgres.server.psql(f"CREATE DATABASE {name_of(url)}")
     for _ in range(2):  # nothing was written at the first
         with pytest.raises(InvalidParameter, match=r"^database must hold .*: it has no tables\. .*restore FILE"):
             open_service(settings)
-    (settings.data / in_force.FILE).unlink()
+    (settings.data / effective_settings.FILE).unlink()
     open_service(settings).close()
     postgres.drop(url)
 
@@ -160,21 +159,19 @@ def test_a_full_disk_is_called_that(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     url = parse_url(f"sqlite:///{tmp_path}/hushcall.db")
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
-    with pytest.raises(InvalidParameter, match=r"^database must be one that opens \(disk I/O error\)"), in_words(url):
+    with pytest.raises(InvalidParameter, match=r"^database must be one that opens \(disk I/O error\)"), explaining(url):
         raise error
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     full = r"^database must have room to write: disk full\. Make room"
-    with pytest.raises(InvalidParameter, match=full), in_words(url):
+    with pytest.raises(InvalidParameter, match=full), explaining(url):
         raise sa.exc.OperationalError("INSERT …", {}, error)
 
 
 def test_a_file_that_may_not_grow_is_a_full_disk(
     served: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engine_of = store.make_engine
-
     def small(url: str) -> sa.Engine:
-        engine = engine_of(url)
+        engine = make_engine(url)
         event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA max_page_count=1"))
         return engine
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,14 +14,16 @@ import pytest
 import sqlalchemy as sa
 from tests.postgres import Postgres
 from tests.server.conftest import MakeService
-from tests.server.serving import PERIOD, Clock, Village, everything, newest, settings_for, shared_coins, state
+from tests.server.serving import PERIOD, Clock, Village, everything, newest, settings_for, shared_rand, state
 
+from hushcall.decoding import backends
 from hushcall.errors import InvalidParameter
 from hushcall.server.db import leases as leasing
 from hushcall.server.db import schema
 from hushcall.server.db.leases import LEASE_SECONDS, Lease, Leases, LostLease
+from hushcall.server.db.rows import existing_round
 from hushcall.server.db.store import Store
-from hushcall.server.rounds import decoding
+from hushcall.server.rounds import holding, round_data
 from hushcall.server.scheduler import Scheduler, decoder
 from hushcall.server.service import Service
 
@@ -39,7 +43,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def closed(make_service: MakeService, database: str, clock: Clock, **sections: Any) -> tuple[Service, int]:
     """A server with a round to be decoded; the same one whenever it is made."""
-    service = make_service(database, shared_coins("one or many"), **sections)
+    service = make_service(database, shared_rand("one or many"), **sections)
     return service, Village(service, clock).to("closed", CALLERS)
 
 
@@ -50,15 +54,15 @@ def results(service: Service) -> dict[str, list[tuple[Any, ...]]]:
 
 def hook(monkeypatch: pytest.MonkeyPatch, moment: str, called: Hook) -> None:
     """Have ``called`` called with the bucket, once it is tallied or decoded and before that is written."""
-    name = {"seal": "tally_of", "decode": "decode"}[moment]
-    work: Callable[..., Any] = getattr(decoding, name)
+    module, name = (round_data, "sealed_tally") if moment == "seal" else (backends, "decode")
+    work: Callable[..., Any] = getattr(module, name)
 
     def interrupted(first: Any, *rest: Any) -> Any:
         found = work(first, *rest)
-        called((first if moment == "seal" else first.opened).bucket)
+        called(first.bucket if moment == "seal" else first.bucket.bucket)
         return found
 
-    monkeypatch.setattr(decoding, name, interrupted)
+    monkeypatch.setattr(module, name, interrupted)
 
 
 @pytest.fixture
@@ -184,7 +188,7 @@ STEPS: dict[str, tuple[str, Callable[[Service, int], object]]] = {
     "close": ("collecting", lambda service, number: service.rounds.close(number, service.now)),
     "decode": ("closed", lambda service, number: service.rounds.learn(number)),
     "publish": ("decoded", lambda service, number: service.rounds.publish(number, service.now)),
-    "forget": ("closed", lambda service, _: service.rounds.forget_held(newest(service).next)),
+    "forget": ("closed", lambda service, _: holding.forget_held(service.store, service.term, newest(service).next)),
     "bring back": ("announcing", lambda service, _: service.rounds.advance(service.now - 10 * PERIOD)),
 }
 
@@ -207,7 +211,7 @@ def test_a_late_leader_moves_no_round(
         return [tuple(row) for row in found["rounds"]] + found["versions"]
 
     if step == "forget":
-        slow.rounds.hold(number, "a look")
+        holding.hold(slow.store, number, "a look")
     rows = everything(slow)
     assert overtaken() == rows["rounds"] + rows["versions"]
     quick.term.give_up()
@@ -260,7 +264,7 @@ def test_work_that_hangs_is_left_to_others(
             return len(looks) > 200
 
     monkeypatch.setattr(leasing, "threading", SimpleNamespace(Event=Waits, Thread=threading.Thread))
-    with leases.kept(lambda: [lease]):
+    with leases.renewing(lambda: [lease]):
         pass
     (until,) = leases.store.rows(sa.select(schema.leases.c.until))[0]
     assert 600 <= until - 1000 <= 600 + 2 * LEASE_SECONDS
@@ -305,4 +309,60 @@ def test_what_a_machine_that_is_gone_had_locked_is_free_again(make_service: Make
     assert [one.token for one in taken] == [2]
     for leases in (gone, alive):
         leases.store.close()
+    postgres.drop(url)
+
+
+def wait_for_its_lock(step: Future[Any], store: Store) -> None:
+    """Until a step in another thread waits for a lock of PostgreSQL, or is over."""
+    waiting = sa.text("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+    while not (step.done() or store.rows(waiting)):
+        time.sleep(0.01)
+
+
+def test_a_result_and_the_end_of_its_round_take_turns(
+    make_service: MakeService, postgres: Postgres, clock: Clock
+) -> None:
+    """A result that locks its lease before its round is what PostgreSQL calls a deadlock."""
+    url = postgres.fresh()
+    service, number = closed(make_service, url, clock)
+    with ThreadPoolExecutor(1) as pool:
+        with service.store.write("discard") as connection:
+            existing_round(connection, number, locked=True)
+            helper = pool.submit(service.rounds.help)
+            wait_for_its_lock(helper, service.store)
+            leasing.forget_round(connection, number)
+            round_data.set_round(connection, number, state="published")
+        helper.result()
+    assert service.store.rows(sa.select(schema.tallies)) == []
+    service.store.close()
+    postgres.drop(url)
+
+
+@pytest.mark.parametrize("step", ["take", "give up", "forget"])
+def test_leases_are_locked_in_the_order_of_their_names(
+    make_service: MakeService, postgres: Postgres, step: str
+) -> None:
+    url = postgres.fresh()
+    store = make_service(url).store
+    leases, table = Leases(store, "at work"), schema.leases.c
+    first, last = f"{leasing.round_prefix(1)}202/10", f"{leasing.round_prefix(1)}202/2"
+    both = [leases.take(last), leases.take(first)]  # so they lie in the table, too
+
+    def lock() -> None:
+        if step == "take":
+            leases.take_some([last, first], 2, by_force=True)
+        elif step == "give up":
+            leases.give_up(filter(None, both))
+        else:
+            with store.write("forget") as connection:
+                leasing.forget_round(connection, 1)
+
+    with ThreadPoolExecutor(1) as pool:
+        with store.write("another") as connection:
+            connection.execute(sa.update(schema.leases).where(table.name == first).values(holder="another"))
+            locking = pool.submit(lock)
+            wait_for_its_lock(locking, store)
+            connection.execute(sa.update(schema.leases).where(table.name == last).values(holder="another"))
+        locking.result()
+    store.close()
     postgres.drop(url)

@@ -15,14 +15,14 @@ from tests.server.conftest import MakeService
 from tests.server.seasons import SHORT, WHOLE, Season
 from tests.server.serving import Clock, operator_token
 
-from hushcall.lab.live.fleet import Fleet, Operator
-from hushcall.lab.live.live_day import play_day
-from hushcall.lab.live.stream import Stream
-from hushcall.phone.reporting import ledger
-from hushcall.phone.screening.list_sync import ListClient
+from hushcall.client.reporting import ledger
+from hushcall.client.screening.list_sync import ListClient
 from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.logs import LOGGER, JsonLines
-from hushcall.server.serve import running
+from hushcall_lab.servers import running
+from hushcall_lab.simulation.fleet import Fleet, Operator
+from hushcall_lab.simulation.processes import play_day
+from hushcall_lab.simulation.stream import Stream
 
 
 class _Lines(logging.Handler):
@@ -70,7 +70,7 @@ def test_days_of_many_phones(
     lists: list[dict[str, Any]] = []
     with running(service) as url:
         operator = Operator(url, token)
-        fleet = Fleet(operator, season.phones, clock)
+        fleet = Fleet(url, operator.enrol(season.phones), clock)
         operator.ask("POST", "/v1/admin/allowlist", {"number": str(season.pharmacy.number), "why": "a pharmacy"})
         school = str(season.school.number)
         operator.ask("POST", "/v1/admin/appeals", {"number": school, "why": "a school", "who": "its head"})
@@ -81,10 +81,10 @@ def test_days_of_many_phones(
             assert figures["state"] == "published"
             assert figures["announced"] == season.phones
             assert figures["refused"] == {}
-            _same_as_the_phones_books(fleet, figures)
+            _same_as_the_ledger(fleet, figures)
             synced = reader.sync()
             assert synced.version == day
-            read = Blocklist.from_bytes(reader.load().index.data)
+            read = Blocklist.from_bytes(bytes(reader.load().data))
             lists.append({entry.number: entry for entry in read.entries})
         rotten = operator.ask("GET", f"/v1/admin/numbers/{school}")
         tokens = [token, *(phone.transport._token for phone in fleet.phones[:50])]  # type: ignore[attr-defined]
@@ -103,11 +103,11 @@ def test_days_of_many_phones(
     _nothing_personal(season, log_lines, tokens)
 
 
-def _same_as_the_phones_books(fleet: Fleet, figures: dict[str, Any]) -> None:
+def _same_as_the_ledger(fleet: Fleet, figures: dict[str, Any]) -> None:
     """What the server counted is what phones paid for; a phone in a skipped bucket paid nothing."""
     spent = sent = 0
     for phone in fleet.phones:
-        (state,) = phone.store.row("SELECT state FROM rounds ORDER BY seq DESC LIMIT 1")
+        ((state,),) = phone.store.rows("SELECT state FROM rounds ORDER BY seq DESC LIMIT 1")
         paid = [line for line in ledger.spends(phone.store) if line.round == figures["round"]]
         assert [line.epsilon for line in paid] == ([Fraction(4)] if state == "sent" else []), state
         assert state in ("sent", "skipped")

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.server.conftest import MakeService
 from tests.server.serving import CLOSES, COLLECTS, START, Clock, bearer, honest_report, serving
 
-from hushcall.privacy.coins import seeded
-from hushcall.server.http import app, fast_path, rate_limit
+from hushcall.protocol.randomness import seeded
+from hushcall.server.http import app, fast_path, limits
 from hushcall.server.service import Service
 
 JSON = {"content-type": "application/json"}
@@ -25,7 +25,7 @@ Told = tuple[int, Any, dict[str, str | None]]
 class Detour:
     """Stands where the fast path stands, and takes nothing out of the stream."""
 
-    def __init__(self, inner: ASGIApp) -> None:
+    def __init__(self, inner: ASGIApp, **_: Any) -> None:
         self.inner = inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +79,7 @@ def a_day(service: Service, client: httpx.Client, clock: Clock) -> list[tuple[Se
     ask(report(one, tickets[one], b"abc"))  # too early
     clock.now = COLLECTS
     rounds.advance(service.now)
-    body = honest_report(client.get("/v1/rounds/current").json(), tickets[one], coins=seeded(b"phone"))
+    body = honest_report(client.get("/v1/rounds/current").json(), tickets[one], rand=seeded(b"phone"))
     ask(announcement(one, good), announcement(gone, good), announcement(two, b'{"bucket": 212}'))
     ask(report(one, tickets[two], body), report(one, "00" * 16, body), report(one, "zz" * 16, body))
     ask(report(one, "00", body), report(one, "0" * 33, body), report(lone, solo, body), report(gone, "00" * 16, body))
@@ -98,17 +98,16 @@ def test_the_fast_path_and_the_routes_answer_the_same(
 ) -> None:
     taken: list[str] = []
 
-    class Counted(fast_path._Named):
-        def __init__(self, path: str) -> None:
-            taken.append(path)
-            super().__init__(path)
+    def counted(path: str) -> SimpleNamespace:
+        taken.append(path)
+        return SimpleNamespace(path=path)
 
     def run(folder: str) -> list[tuple[Sent, Told]]:
-        service = make_service(coins=seeded(b"both"), folder=folder, intake={"max_body": 2000})
+        service = make_service(rand=seeded(b"both"), folder=folder, intake={"max_body": 2000})
         with serving(service) as client:
             return a_day(service, client, clock)
 
-    monkeypatch.setattr(fast_path, "_Named", Counted)
+    monkeypatch.setattr(fast_path, "SimpleNamespace", counted)
     fast = run("fast")
     count = len(taken)
     monkeypatch.setattr(app, "FastPath", Detour)
@@ -124,7 +123,7 @@ def test_the_fast_path_and_the_routes_answer_the_same(
 
 
 def test_both_ways_share_one_rate_limit(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # one minute
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 60.0))  # one minute
     service = make_service(intake={"per_device": 2})
     _, token = service.devices.enrol("open", service.now)
     service.rounds.open(service.now)

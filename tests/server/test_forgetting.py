@@ -11,6 +11,9 @@ from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
 from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.server.db import schema
+from hushcall.server.ingest.ingest import Intake
+from hushcall.server.problems import Problem
+from hushcall.server.rounds import holding
 from hushcall.server.service import Service, open_service
 
 CALLERS = [SPAM] * 40
@@ -58,15 +61,15 @@ def test_no_ticket_is_left_in_the_files(lite: Service, clock: Clock) -> None:
 
 
 def test_a_held_round_can_be_discarded(village: Village) -> None:
-    number, rounds = village.to("closed", CALLERS), village.service.rounds
-    with pytest.raises(InvalidParameter, match="be held"):
-        rounds.discard(number, "no reason")
-    rounds.hold(number, "a flood")
-    rounds.discard(number, "a flood")
+    number, store = village.to("closed", CALLERS), village.service.store
+    with pytest.raises(InvalidParameter, match="Round 1 is closed, not held"):
+        holding.discard(store, number, "no reason")
+    holding.hold(store, number, "a flood")
+    holding.discard(store, number, "a flood")
     row = newest(village.service)
     assert (row.state, row.reason) == ("published", "discarded: a flood")
     assert set(_about_phones(village.service).values()) == {0}
-    assert rounds.advance(row.next) == ["round 2 opened"]
+    assert village.service.rounds.advance(row.next) == ["round 2 opened"]
 
 
 def test_a_round_that_cannot_be_published_keeps_no_other_from_opening(make_service: MakeService, clock: Clock) -> None:
@@ -95,3 +98,17 @@ def test_a_database_of_a_newer_release_is_refused_in_words(tmp_path: Path) -> No
     service.close()
     with pytest.raises(InvalidParameter, match="update this one"):
         open_service(settings_for(tmp_path))
+
+
+def test_what_is_refused_after_a_round_leaves_no_row_in_it(village: Village) -> None:
+    village.to("collecting", CALLERS)
+    waiting = village.uploads(CALLERS)
+    village.service.rounds.close(1)
+    village.service.rounds.learn(1)
+    village.service.rounds.publish(1, village.service.now)
+    before = village.service.store.rows(sa.select(schema.counters).where(schema.counters.c.round == 1))
+    for upload in waiting:
+        (answer,) = Intake(village.service.store, "late").accept([upload])
+        assert isinstance(answer, Problem)
+    assert village.service.store.rows(sa.select(schema.refusals)) == []
+    assert village.service.store.rows(sa.select(schema.counters).where(schema.counters.c.round == 1)) == before

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hushcall.server.intake.group_commit import LONGEST_LINGER, GroupCommit
-from hushcall.server.intake.intake import Announce, Answer
+from hushcall.server.ingest.group_commit import MAX_LINGER_SECONDS, GroupCommit
+from hushcall.server.ingest.ingest import Announce, Answer
 
 BATCH, LINGER = 100, 0.002
 
@@ -63,6 +63,7 @@ def gathered(due: Sequence[float], linger: float = LINGER) -> tuple[list[float],
         given: Any = disk
         group = GroupCommit(given, BATCH, linger, 5000)
         group._thread = AtOnce()  # type: ignore[assignment]
+        group.start()
 
         async def one(at: float) -> float:
             await asyncio.sleep(at)
@@ -103,7 +104,7 @@ def test_under_load_batches_are_large_and_nobody_waits_for_long(rate: int, each:
     """In a second, so many: as many a commit as come while the first of them waits."""
     waited, commits = gathered([place / rate for place in range(rate)])
     assert len(commits) <= rate / each
-    assert max(waited) <= LONGEST_LINGER + LINGER
+    assert max(waited) <= MAX_LINGER_SECONDS + LINGER
     assert max(size for _, size in commits) <= BATCH
 
 
@@ -122,3 +123,27 @@ def test_who_lingers_for_longer_waits_once_however_many_come() -> None:
 def test_without_lingering_nobody_waits() -> None:
     waited, commits = gathered([0.0, 0.01, 0.01, 0.02], linger=0.0)
     assert (max(waited), [size for _, size in commits]) == (0.0, [1, 2, 1])
+
+
+def test_each_answer_goes_to_its_own_request_when_one_has_hung_up() -> None:
+    class Named(Disk):
+        def accept(self, asked: Sequence[Any]) -> list[Answer]:
+            return [Answer(201, {"bucket": upload.bucket}) for upload in asked]
+
+    async def run() -> list[object]:
+        given: Any = Named()
+        group = GroupCommit(given, BATCH, LINGER, 5000)
+        group._thread = AtOnce()  # type: ignore[assignment]
+        group.start()
+        waiting = [asyncio.ensure_future(group.submit(Announce(b"", 1, place))) for place in range(6)]
+        await asyncio.sleep(0)
+        waiting[2].cancel()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        await group.stop()
+        return [answer.body["bucket"] if isinstance(answer, Answer) else "hung up" for answer in answers]
+
+    loop = Patient()
+    try:
+        assert loop.run_until_complete(run()) == [0, 1, "hung up", 3, 4, 5]
+    finally:
+        loop.close()

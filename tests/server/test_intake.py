@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 from tests.server.serving import SPAM, Village
 
-from hushcall.numbers import NANP
-from hushcall.server.access.tokens import token_hash
+from hushcall.protocol.numbers import NANP
+from hushcall.server.auth.devices import token_hash
 from hushcall.server.db import schema
 from hushcall.server.db.store import Store
-from hushcall.server.intake.group_commit import GroupCommit
-from hushcall.server.intake.intake import Announce, Answer, Intake, Upload
+from hushcall.server.ingest.group_commit import GroupCommit
+from hushcall.server.ingest.ingest import Announce, Answer, Intake, Upload
 from hushcall.server.problems import Problem
 from hushcall.server.rounds import round_status
 from hushcall.server.service import Service
@@ -82,6 +82,7 @@ def test_a_thousand_uploads_at_once_take_few_commits(village: Village) -> None:
 
     async def run() -> list[Answer]:
         group = GroupCommit(intake, BATCH, 0.002, 5000, lambda size, _: sizes.append(size))
+        group.start()
         answers = await asyncio.gather(*(group.submit(one) for one in asked))
         await group.stop()
         return answers
@@ -104,6 +105,7 @@ def test_a_batch_that_fails_is_told_to_all_in_it_and_the_next_one_works(village:
 
     async def run() -> tuple[list[object], list[Answer]]:
         group = GroupCommit(Intake(Store(village.service.store.engine, fault), "test"), BATCH, 0, 100)
+        group.start()
         failed = await asyncio.gather(*(group.submit(one) for one in asked), return_exceptions=True)
         assert count(village.service, schema.announcements) == 0
         again = await asyncio.gather(*(group.submit(one) for one in asked))
@@ -121,6 +123,7 @@ def test_stopping_commits_what_waits_and_takes_no_more(village: Village) -> None
 
     async def run() -> list[Answer]:
         group = GroupCommit(Intake(village.service.store, "test"), 2, 0.5, 100)
+        group.start()
         waiting = [asyncio.ensure_future(group.submit(one)) for one in asked[:4]]
         waiting[0].cancel()  # a phone that hangs up
         await asyncio.sleep(0)

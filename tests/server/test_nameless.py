@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
+from tests.server.anonymous import GENEROUS, Neighbourhood, Stranger, neighbourhood, private, told
 from tests.server.conftest import MakeService
-from tests.server.nameless import GENEROUS, Neighbourhood, Stranger, neighbourhood, private, told
 from tests.server.serving import CLOSES, COLLECTS, SPAM, START, Clock, bearer, honest_report, serving
 
-from hushcall.anonymity import tokens
+from hushcall.protocol import round_commitment
+from hushcall.protocol.anonymity import tokens
 from hushcall.protocol.blocklist import Blocklist
-from hushcall.server.db import schema
+from hushcall.server.db import partitions, schema
+from hushcall.server.db.rows import existing_round
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.serve import bound, port_of, running
+from hushcall.server.rounds.round_status import info_of
+from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service
+from hushcall_lab.servers import running
 
 MIDDLE = (START + COLLECTS) // 2
 
@@ -70,7 +77,7 @@ def live(street: Neighbourhood, phones: list[Any], moments: list[int]) -> list[l
 
 def test_a_day_without_names_through_the_relay(street: Neighbourhood) -> None:
     phones = [street.phone(f"phone {i}", (SPAM,) if i < 8 else ()) for i in range(12)]
-    live(street, phones, [START, MIDDLE - 1, MIDDLE, COLLECTS - 1])
+    live(street, phones, [START, START + 120, MIDDLE - 1, MIDDLE, COLLECTS - 1])
     rows = street.service.store.rows(sa.select(schema.announcements))
     assert len(rows) == 12
     assert all(row.device < 0 for row in rows)
@@ -86,22 +93,75 @@ def test_a_day_without_names_through_the_relay(street: Neighbourhood) -> None:
 
 
 def test_phones_by_name_and_without_one_are_counted_together(street: Neighbourhood) -> None:
-    nameless = [street.phone(f"nameless {i}", (SPAM,)) for i in range(5)]
+    anonymous = [street.phone(f"nameless {i}", (SPAM,)) for i in range(5)]
     ((_, token),) = street.service.devices.enrol_many(1, street.service.now)
     with httpx.Client(base_url=street.url) as client:
         named = client.post(
             "/v1/rounds/1/announcements", json={"bucket": 202}, headers={"authorization": f"Bearer {token}"}
         )
     assert named.status_code == 201
-    live(street, nameless, [START, MIDDLE, COLLECTS - 1, COLLECTS, CLOSES - 1])
+    live(street, anonymous, [START, START + 120, MIDDLE - 1, COLLECTS - 1, COLLECTS, CLOSES - 1])
     rows = street.service.store.rows(sa.select(schema.announcements.c.device))
     assert sorted(row.device > 0 for row in rows) == [False] * 5 + [True]
     assert len(street.service.store.rows(sa.select(schema.reports))) == 5
 
 
+@pytest.mark.parametrize("named_first", [True, False])
+def test_a_device_takes_part_by_name_or_with_a_token(street: Neighbourhood, named_first: bool) -> None:
+    ((_, device),) = street.service.devices.enrol_many(1, street.service.now)
+    terms, seed = told(street.service)
+    with httpx.Client(base_url=street.url) as client:
+        stranger = Stranger(client, device)
+        place, named = "/v1/rounds/1/announcements", bearer(device)
+        asks = [
+            partial(client.post, place, json={"bucket": 202}, headers=named),
+            partial(stranger.ask, terms, stranger.wish(terms, seed)),
+        ]
+        first, second = asks if named_first else asks[::-1]
+        assert first().is_success
+        refused = second()
+        assert problem(refused) == ("already-announced" if named_first else "already-issued")
+        assert first().is_success  # a retry is answered as before
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(1000, marks=pytest.mark.slow)])
+def test_the_signed_anonymity_set_of_a_bucket_is_an_independent_count(
+    make_service: MakeService, database: str, count: int
+) -> None:
+    """Generated rounds: participants by name and with a token, over a few area codes."""
+    service = make_service(database, round={"anonymous": True, "profile": "cheapest"})
+    service.rounds.open(service.now)
+    rng, tables = random.Random(count), (schema.rounds, schema.anonymity)
+    first, keys = (dict(service.store.rows(sa.select(table))[0]._mapping) for table in tables)
+    for number in range(2, count + 2):
+        sizes = {area: (rng.randrange(40), rng.randrange(40)) for area in (202, 203, 212)}
+        devices = iter(rng.sample(range(1, 1000), 240))
+        rows = [
+            {"round": number, "device": next(devices) * sign, "bucket": area, "ticket": rng.randbytes(16)}
+            for area, pair in sizes.items()
+            for sign, users in zip((1, -1), pair, strict=True)
+            for _ in range(users)
+        ]
+        with service.store.write("a round") as connection:
+            partitions.make(connection, number)
+            connection.execute(sa.insert(schema.rounds).values(**{**first, "id": number}))
+            connection.execute(
+                sa.insert(schema.anonymity).values(**{**keys, "round": number, "key_id": rng.randbytes(32)})
+            )
+            service.store.insert_new(connection, schema.announcements, rows, key=("round", "device"))
+        service.rounds.start_collecting(number, service.now)
+        with service.store.read() as connection:
+            document = info_of(connection, existing_round(connection, number), service.now).to_plain()
+        sets = {int(area): bucket["crowd"] for area, bucket in document["buckets"].items()}
+        assert sets == {area: sizes[area][1] for area in sets}
+        assert document["crowd"] == sum(nameless for _, nameless in sizes.values())
+        assert json.loads(round_commitment.decided(document))["buckets"] == document["buckets"]
+    assert sets
+
+
 def test_a_phone_that_crashes_anywhere_asks_for_the_same_again(street: Neighbourhood) -> None:
     phone = street.phone("crashing", (SPAM,))
-    phone.report()
+    live(street, [phone], [START, START + 120])
     street.clock.now = MIDDLE - 1
     before = phone.store.rows("SELECT * FROM passes")
     phone.report()
@@ -120,7 +180,7 @@ def test_a_relay_that_is_away_is_waited_for_and_nobody_speaks_directly(make_serv
     service.rounds.open(service.now)
     with neighbourhood(service, clock, place) as street:
         phone = street.phone("patient", (SPAM,))
-        live(street, [phone], [START, MIDDLE - 1])
+        live(street, [phone], [START, START + 120, MIDDLE - 1])
     again = anonymous(make_service, "", f"http://127.0.0.1:{port}")
     with running(again, scheduler=False) as url, bound("127.0.0.1", port):  # kept, so that nobody else answers there
         phone.transport.address = url  # type: ignore[attr-defined]
@@ -132,10 +192,10 @@ def test_a_relay_that_is_away_is_waited_for_and_nobody_speaks_directly(make_serv
 def test_a_second_token_is_refused_and_the_same_request_is_signed_again(lone: tuple[Service, Stranger]) -> None:
     service, stranger = lone
     terms, seed = told(service)
-    wished = stranger.wish(terms, seed)
-    first = stranger.ask(terms, wished)
+    pending = stranger.wish(terms, seed)
+    first = stranger.ask(terms, pending)
     assert (first.status_code, len(first.content)) == (200, 256)
-    assert stranger.ask(terms, wished).content == first.content
+    assert stranger.ask(terms, pending).content == first.content
     assert problem(stranger.ask(terms, stranger.wish(terms, seed, "greedy"))) == "already-issued"
 
 
@@ -144,16 +204,16 @@ def test_a_token_is_spent_once(lone: tuple[Service, Stranger], clock: Clock) -> 
     terms, seed = told(service)
     token = stranger.token(terms, seed)
     first = stranger.announce(token)
-    assert (first.status_code, first.json()["ticket"]) == (201, tokens.ticket_of(token))
+    assert (first.status_code, first.json()["ticket"]) == (201, tokens.ticket_of_token(token))
     assert stranger.announce(token).status_code == 200
     assert problem(stranger.announce(token, bucket=212)) == "token-spent"
     ((_, device),) = service.devices.enrol_many(1, service.now)
     stranger_two = Stranger(stranger.client, device)
-    assert stranger_two.announce(stranger_two.token(terms, seed, coins="two")).status_code == 201
+    assert stranger_two.announce(stranger_two.token(terms, seed, rand="two")).status_code == 201
     clock.now = COLLECTS
     service.rounds.advance(service.now)
     current = stranger.client.get("/v1/rounds/current").json()
-    body = honest_report(current, tokens.ticket_of(token))
+    body = honest_report(current, tokens.ticket_of_token(token))
     other = bytes([*body[:-1], body[-1] ^ 1])
     assert stranger.report(token, body).status_code == 201
     assert stranger.report(token, body).status_code == 200  # a replay is counted once

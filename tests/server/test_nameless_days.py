@@ -20,24 +20,25 @@ from tests.server.conftest import MakeService
 from tests.server.seasons import SHORT, WHOLE, Season
 from tests.server.serving import Clock, operator_token, settings_for
 
-from hushcall.archive.manifest import Address
-from hushcall.lab.live.fleet import THREADS, Fleet, Operator
-from hushcall.lab.live.stream import Stream
-from hushcall.phone.reporting import ledger
-from hushcall.privacy.coins import seeded
+from hushcall.client.reporting import ledger
+from hushcall.decoding.archive.manifest import Address
+from hushcall.protocol.randomness import seeded
 from hushcall.server.db import schema
 from hushcall.server.http.routes.gateway import ADDRESS
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import archiving
-from hushcall.server.serve import bound, port_of, running
+from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service, open_service
+from hushcall_lab.servers import running
+from hushcall_lab.simulation.fleet import THREADS, Fleet, Operator
+from hushcall_lab.simulation.stream import Stream
 
 RELAY = """
 import socket, sys, threading
-from hushcall.relay.app import RelaySettings
-from hushcall.relay.run import running
+from hushcall.server.relay import RelaySettings
+from hushcall_lab.servers import running_relay
 settings = RelaySettings(sys.argv[1], per_address=1_000_000, in_all=10_000_000)
-with running(settings, socket.socket(fileno=int(sys.argv[2]))):
+with running_relay(settings, socket.socket(fileno=int(sys.argv[2]))):
     threading.Event().wait()
 """
 
@@ -76,6 +77,7 @@ class Relay:
 @contextmanager
 def relayed(url: str, place: socket.socket) -> Iterator[Relay]:
     relay = Relay(url + ADDRESS, place)
+    place.listen(1000)  # who comes before it has started waits
     relay.start()
     try:
         yield relay
@@ -89,7 +91,7 @@ def visit(fleet: Fleet, relay: Relay, kill_at: int = -1) -> None:
     left, done, lock = list(fleet.phones), Counter[str](), threading.Lock()
 
     def look(phone: Any) -> bool:
-        outcome = phone.report_patiently(patience=0)
+        outcome = phone.report_patiently(timeout_seconds=0)
         with lock:
             done[outcome.action] += 1
             if done.total() == kill_at:
@@ -139,7 +141,7 @@ def test_days_without_names(
     stream, lists = Stream(season.phones, season.campaigns), list[dict[str, Any]]()
     with running(service) as url, relayed(url, place) as relay:
         operator = Operator(url, operator_token(service))
-        fleet = Fleet(operator, season.phones, clock)
+        fleet = Fleet(url, operator.enrol(season.phones), clock, relay=f"http://127.0.0.1:{port_of(place)}")
         for number in sorted(never):
             operator.ask("POST", "/v1/admin/allowlist", {"number": number, "why": "a right to call"})
         for day in range(1, season.days + 1):
@@ -148,7 +150,14 @@ def test_days_without_names(
             fleet.forget_round()
             info = fleet.round
             middle = (info.opens + info.collects) // 2
-            for moment in (info.opens, middle - 1, info.collects - 1, info.collects, info.closes - 1):
+            for moment in (
+                info.opens,
+                info.opens + 4500,
+                middle - 1,
+                info.collects - 1,
+                info.collects,
+                info.closes - 1,
+            ):
                 clock.now = moment
                 operator.ask("POST", "/v1/admin/rounds/advance")
                 visit(fleet, relay, season.phones // 2 if moment in (info.collects - 1, info.closes - 1) else -1)

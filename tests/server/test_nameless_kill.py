@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from tests.server.nameless import told
+from tests.server.anonymous import told
 from tests.server.serving import COLLECTS, Clock, settings_for
 
-from hushcall.anonymity import tokens
-from hushcall.privacy.coins import seeded
-from hushcall.server.access.tokens import token_hash
+from hushcall.protocol.anonymity import tokens
+from hushcall.protocol.randomness import seeded
+from hushcall.server.auth.devices import token_hash
 from hushcall.server.db import schema
-from hushcall.server.intake.intake import Announce, Answer, Decisions, Intake, Upload
+from hushcall.server.ingest.ingest import Announce, Answer, Decisions, Intake, Upload
 from hushcall.server.service import Service, open_service
 
 PHONES = 2
@@ -47,19 +47,20 @@ def played(folder: Path, devices: list[bytes], fault: Callable[[str], None]) -> 
     (terms, seed), intake = told(service), Intake(service.store, "kill")
     held = []
     for place, device in enumerate(devices):
-        wished = tokens.wish(terms.token_key, seed, seeded(b"phone %d" % place))
-        request = tokens.write_request(terms.token_key, wished)
+        pending = tokens.prepare(terms.token_key, seed, seeded(b"phone %d" % place))
+        request = tokens.write_request(terms.token_key, pending)
         kept = folder / f"token-{place}"
         if not kept.exists():
             signed = service.issuer.issue(device, 1, request)
-            kept.write_bytes(tokens.token_of(terms.token_key, wished, signed))
+            kept.write_bytes(tokens.token_of(terms.token_key, pending, signed))
         held.append(kept.read_bytes())
     _all_taken(intake.accept([Announce(token, 1, 202) for token in held]))
     service.rounds.start_collecting(1, COLLECTS)
     with service.store.read() as connection:
         mechanism = Decisions().of(connection, 1).mechanisms[202]
+    assert mechanism is not None
     body = mechanism.privatise(5_550_143, bytes(32), seeded(b"report"))
-    _all_taken(intake.accept([Upload(token, 1, bytes.fromhex(tokens.ticket_of(token)), body) for token in held]))
+    _all_taken(intake.accept([Upload(token, 1, bytes.fromhex(tokens.ticket_of_token(token)), body) for token in held]))
     service.close()
 
 

@@ -12,8 +12,8 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village
 
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
-from hushcall.numbers import NANP, Number
-from hushcall.server.publishing import appeals
+from hushcall.protocol.numbers import NANP, Number
+from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.exclusions import is_protected, look_up, never_listed, read_allow_file
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import round_status
@@ -50,10 +50,10 @@ def test_a_number_in_the_table_in_an_appeal_in_the_file_or_of_the_lookup_stays_o
     assert off(service, allow_file=file) == {OTHER}
     assert off(service, allow_command=hook(f"print('{THIRD}')")) == {THIRD}
     service.corrections.allow("202-555-0143", "ours", "me", service.now)
-    appeals.appeal(service.store, THIRD, "a school", "they", service.now)
+    exclusions.appeal(service.store, THIRD, "a school", "they", service.now)
     assert off(service, allow_file=file) == {SPAM, OTHER, THIRD}
-    appeals.close_appeal(service.store, 1, "no school", service.now)
-    appeals.disallow(service.store, SPAM)
+    exclusions.close_appeal(service.store, 1, "no school", service.now)
+    exclusions.disallow(service.store, SPAM)
     assert off(service) == frozenset()
 
 
@@ -62,7 +62,7 @@ def test_the_lookup_is_asked_only_about_what_is_left_and_heard_only_about_that(
 ) -> None:
     seen = tmp_path / "seen"
     program = f"import sys; text = sys.stdin.read(); open({str(seen)!r}, 'w').write(text); print(text, '+12125550100')"
-    appeals.allow(service.store, SPAM, "ours", "me", service.now)
+    exclusions.allow(service.store, SPAM, "ours", "me", service.now)
     assert off(service, allow_command=hook(program)) == {SPAM, OTHER, THIRD}
     assert seen.read_text(encoding="utf-8").split() == [THIRD, OTHER]
 
@@ -100,7 +100,7 @@ def test_an_appeal_does_not_wait_for_a_lookup_or_a_file_that_is_out_of_order(
     assert listed(service) == [SPAM, OTHER]
     switch.touch()
     allowed.unlink()
-    appeals.appeal(service.store, SPAM, "mine", "its owner", service.now)
+    exclusions.appeal(service.store, SPAM, "mine", "its owner", service.now)
     assert service.publisher.republish(service.now)
     assert listed(service) == [OTHER], "SPAM left, and what the lookup kept off did not come in"
 
@@ -130,39 +130,40 @@ def test_a_number_that_reaches_an_emergency_service_is_protected() -> None:
 def test_an_appeal_takes_a_number_off_at_once_and_its_close_brings_it_back(village: Village) -> None:
     village.to("published", CALLERS)
     service = village.service
-    done = service.corrections.appeal("1 202 555 0143", "a school", "the school", service.now)
-    assert (done.number, done.published) == (SPAM, True)
+    entry, published = service.corrections.appeal("1 202 555 0143", "a school", "the school", service.now)
+    assert published
+    assert exclusions.appeals(service.store, SPAM)[0].id == entry
     assert listed(service) == [THIRD, OTHER]
     assert not service.publisher.republish(service.now)  # the same list is not published twice
     village.to("published", CALLERS)
     assert listed(service) == [THIRD, OTHER]  # reported again, and still appealed
-    assert service.corrections.close(done.entry, "it was none", service.now).published
+    assert service.corrections.close(entry, "it was none", service.now)
     assert listed(service) == [SPAM, THIRD, OTHER]
 
 
 def test_the_log_of_appeals_keeps_who_when_why_and_the_end(service: Service, clock: Clock) -> None:
     store = service.store
-    first = appeals.appeal(store, SPAM, "a school", "the school", 10)
-    assert appeals.appeal(store, SPAM, "again", "somebody", 20) == first  # the one that is open stays
-    appeals.close_appeal(store, first, "turned down", 30)
-    second = appeals.appeal(store, SPAM, "a letter", "the school", 40)
+    first = exclusions.appeal(store, SPAM, "a school", "the school", 10)
+    assert exclusions.appeal(store, SPAM, "again", "somebody", 20) == first  # the one that is open stays
+    exclusions.close_appeal(store, first, "turned down", 30)
+    second = exclusions.appeal(store, SPAM, "a letter", "the school", 40)
     assert second != first
-    rows = [astuple(row) for row in appeals.appeals(store)]
+    rows = [astuple(row) for row in exclusions.appeals(store)]
     assert rows == [
         (second, SPAM, "a letter", "the school", 40, None, None),
         (first, SPAM, "a school", "the school", 10, 30, "turned down"),
     ]
     for wrong in (first, 999):
-        with pytest.raises(InvalidParameter, match=f"appeal must be open, got {wrong}"):
-            appeals.close_appeal(store, wrong, "x", 50)
+        with pytest.raises(InvalidParameter, match=f"There is no open appeal {wrong}"):
+            exclusions.close_appeal(store, wrong, "x", 50)
 
 
 def test_the_allowlist_keeps_the_first_reason_and_forgets_what_is_taken_off(service: Service) -> None:
     for why in ("first", "second"):
-        appeals.allow(service.store, SPAM, why, "me", 10)
-    assert [astuple(row) for row in appeals.allowlist(service.store)] == [(SPAM, "first", "me", 10)]
-    appeals.disallow(service.store, SPAM)
-    with pytest.raises(InvalidParameter, match="number must be on the allowlist"):
-        appeals.disallow(service.store, SPAM)
+        exclusions.allow(service.store, SPAM, why, "me", 10)
+    assert [astuple(row) for row in exclusions.allowlist(service.store)] == [(SPAM, "first", "me", 10)]
+    exclusions.disallow(service.store, SPAM)
+    with pytest.raises(InvalidParameter, match="is not on the allowlist"):
+        exclusions.disallow(service.store, SPAM)
     with pytest.raises(InvalidNumber):
         service.corrections.allow("911", "x", "me", 10)

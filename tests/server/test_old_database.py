@@ -11,13 +11,14 @@ from alembic import command
 from tests.kept import unpacked
 from tests.server.serving import SPAM, Clock, Village, newest, settings_for
 
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.randomness import seeded
 from hushcall.protocol.states import ANNOUNCING, HELD, PUBLISHED
 from hushcall.server.db.rows import existing_round
 from hushcall.server.db.store import open_store
 from hushcall.server.problems import Problem
-from hushcall.server.publishing import appeals
+from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.rounds import holding
 from hushcall.server.service import Service, open_service
 
 OLD = Path(__file__).parent / "old" / "data.tar.xz"
@@ -49,7 +50,7 @@ def test_it_opens_with_everything_in_it(old: Service, known: dict[str, Any]) -> 
         states = [existing_round(connection, round_id).state for round_id in (1, 2, 3, 4)]
     assert states == [PUBLISHED, PUBLISHED, HELD, ANNOUNCING]
     assert listed(old) == {SPAM, OTHER}
-    assert [(row.number, row.closed) for row in appeals.appeals(old.store)] == [(THIRD, None)]
+    assert [(row.number, row.closed) for row in exclusions.appeals(old.store)] == [(THIRD, None)]
     assert old.devices.admin(known["admin"]).note == "first"
     assert old.devices.enrol("invite", old.now, invite=known["invite"])[0] > 0
 
@@ -58,7 +59,7 @@ def test_its_rounds_go_on_and_publish(old: Service, known: dict[str, Any]) -> No
     clock = Clock(known["now"])
     old.clock = clock
     village = Village(old, clock, seeded(b"phones of today"), known["tokens"])
-    old.rounds.release(3)
+    holding.release(old.store, 3)
     assert old.rounds.advance(old.now) == ["round 3 is decoded", "round 3 is published"]
     assert listed(old) == {SPAM, OTHER}
     answers = village.announce(CALLERS)
@@ -73,7 +74,7 @@ def test_its_rounds_go_on_and_publish(old: Service, known: dict[str, Any]) -> No
     assert all(getattr(answer, "status", 0) == 201 for answer in village.report(callers))
     clock.now = row.closes
     assert old.rounds.advance(old.now)[-1] == "round 4 is published"
-    assert old.corrections.close(1, "it was no school", old.now).published
+    assert old.corrections.close(1, "it was no school", old.now)
     assert listed(old) == {SPAM, OTHER, THIRD}
 
 

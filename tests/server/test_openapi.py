@@ -18,12 +18,11 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall.mechanisms import parameters
+from hushcall.mechanisms.mechanism import report_bytes
 from hushcall.protocol.problems import PROBLEMS, URN
 from hushcall.protocol.round_document import RoundInfo
-from hushcall.report.mechanism import report_bytes
-from hushcall.server.access.devices import SCOPES
-from hushcall.server.http.app import make_app
-from hushcall.server.http.openapi import SECURITY
+from hushcall.server.auth.devices import SCOPES
+from hushcall.server.http.app import SECURITY, make_app
 from hushcall.server.problems import MEDIA_TYPE
 from hushcall.server.service import Service
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -13,8 +13,13 @@ from tests.postgres import Postgres
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, downgraded, everything, newest, plans, state
 
+from hushcall.protocol.blocklist import Blocklist
+from hushcall.server.auth.devices import token_hash
 from hushcall.server.db import partitions, schema
 from hushcall.server.db.store import Store
+from hushcall.server.ingest.ingest import Announce, Intake
+from hushcall.server.publishing.publisher import newest_list
+from hushcall.server.rounds import holding
 from hushcall.server.service import Service
 
 OTHER = "+13035550177"
@@ -62,8 +67,8 @@ def test_a_round_is_forgotten_by_a_drop(make_service: MakeService, url: str, clo
         if end == "decoded":
             service.rounds.learn(number)
         else:
-            service.rounds.hold(number, "a flood")
-            service.rounds.discard(number, "a flood")
+            holding.hold(service.store, number, "a flood")
+            holding.discard(service.store, number, "a flood")
     assert touching(sent) == ["DROP TABLE announcements_1", "DROP TABLE reports_1"]
     assert parts(service.store) == {"announcements": [], "reports": []}
     rows = service.store.rows(sa.text("SELECT relname FROM pg_class WHERE relname ~ '^(reports|announcements)_[0-9]'"))
@@ -143,6 +148,27 @@ def test_an_upload_is_found_by_its_ticket_however_large_its_round(
         assert wanted in plan, plan
 
 
+def test_a_plan_of_a_small_round_is_not_used_for_a_large_one(make_service: MakeService, url: str, clock: Clock) -> None:
+    """Made over a few rows, a generic plan reads a partition from end to end, until the next statistics."""
+    service = make_service(url)
+    village = Village(service, clock)
+    village.to("announcing", CALLERS)
+    uploads = [Announce(token_hash(token), newest(service).id, 202) for token in village.tokens]
+    for _ in range(12):  # the driver prepares at the fifth, the server has a generic plan five later
+        Intake(service.store, "village").accept(uploads)
+    query = "SELECT count(*), sum(generic_plans) FROM pg_prepared_statements WHERE statement LIKE '%FROM announ%'"
+    with ExitStack() as stack:  # all connections of the pool, and a new one
+        pooled = [stack.enter_context(service.store.read()) for _ in range(4)]
+        counts = [tuple(connection.execute(sa.text(query)).one()) for connection in pooled]
+    assert any(prepared for prepared, _ in counts)
+    assert not any(generic for _, generic in counts)
+
+
+def listed(service: Service) -> Blocklist | None:
+    with service.store.read() as connection:
+        return newest_list(connection)
+
+
 def test_an_older_database_is_taken_over_with_everything_in_it(
     make_service: MakeService, url: str, clock: Clock
 ) -> None:
@@ -150,14 +176,18 @@ def test_an_older_database_is_taken_over_with_everything_in_it(
     village = Village(service, clock)
     village.to("published", CALLERS)
     village.to("collecting", CALLERS[:-1])
-    service.rounds.hold(2, "a look")
-    kept = everything(service)
+    holding.hold(service.store, 2, "a look")
+    with service.store.write("rounds of before had no such column") as connection:
+        connection.execute(sa.update(schema.rounds).values(call_days=0))
+    kept, served = everything(service), listed(service)
     downgraded(url, "0006")
     assert service.store.rows(sa.text("SELECT relkind FROM pg_class WHERE relname = 'reports'")) == [("r",)]
     again = make_service(url)  # this release opens it
-    assert everything(again) == kept
+    after = everything(again)
+    assert {name for name in kept if after[name] != kept[name]} <= {"files", "versions"}, "which held whole lists then"
+    assert listed(again) == served
     assert parts(again.store) == {"announcements": [2], "reports": [2]}
-    again.rounds.release(2)
+    holding.release(again.store, 2)
     assert len(village.report(CALLERS[:-1])) == len(CALLERS) - 1
     assert len(again.store.rows(sa.select(schema.reports))) == len(CALLERS) - 1
     clock.now = newest(again).closes

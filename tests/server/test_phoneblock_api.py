@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,7 +14,8 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, serving
 
 from hushcall.formats.phoneblock import sha1_of, votes_in
-from hushcall.server.publishing import appeals
+from hushcall.server.http.routes.phoneblock import check_prefix
+from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.service import Service
 
@@ -113,10 +116,29 @@ def test_an_appealed_number_leaves_every_app_at_its_next_sync(town: tuple[Villag
     app, service = App(client, "json"), village.service
     app.sync()
     assert SPAM in app.numbers
-    appeals.appeal(service.store, SPAM, "a school", "the school", service.now)
+    exclusions.appeal(service.store, SPAM, "a school", "the school", service.now)
     service.publisher.republish(service.now)
     app.sync()
     assert (list(app.numbers), app.version) == ([B], 2)
+
+
+def test_hashes_of_a_number_and_its_blocks_name_it_and_the_pages_say_so() -> None:
+    """Four digits of each: 200 of 200 numbers are found among a hundred thousand. By their own four digits, few are."""
+    numbers = [f"+1202{suffix}" for suffix in range(2_000_000, 2_100_000)]
+
+    def askers(*cuts: int) -> Counter[tuple[str, ...]]:
+        begun = {cut: {prefix: sha1_of(prefix)[:4] for prefix in {n[: len(n) - cut] for n in numbers}} for cut in cuts}
+        return Counter(tuple(begun[cut][number[: len(number) - cut]] for cut in cuts) for number in numbers)
+
+    def named(*cuts: int) -> int:
+        counts = askers(*cuts)
+        return sum(counts[tuple(sha1_of(n[: len(n) - cut])[:4] for cut in cuts)] == 1 for n in numbers[::500])
+
+    assert named(0, 1, 2) == 200
+    assert named(0) < 100
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert "with these the server learns which number it is" in page
+    assert "it learns which number it is" in (check_prefix.__doc__ or "")
 
 
 def test_numbers_are_checked_by_their_hash_or_the_beginning_of_it(town: tuple[Village, httpx.Client]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 from tests.postgres import Postgres
+from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall import __version__
@@ -24,7 +26,7 @@ DAY = 86_400
 @pytest.fixture(autouse=True)
 def looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A probe is answered from what was found a second ago; here the world changes faster."""
-    monkeypatch.setattr(readiness, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
 
 
 def samples(client: httpx.Client, token: str) -> dict[str, float]:
@@ -44,6 +46,20 @@ def samples(client: httpx.Client, token: str) -> dict[str, float]:
 
 def test_a_server_that_answers_is_alive(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "alive", "version": __version__}
+
+
+def test_a_server_whose_disk_is_all_but_full_is_not_ready_though_a_heartbeat_fits(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service("")
+    with serving(service) as client:
+        usage = shutil.disk_usage(service.settings.data)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=readiness.LEAST_BYTES - 1))
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["missing"]) == (503, {"database": "disk full"})
+        monkeypatch.undo()
+        monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
+        assert client.get("/readyz").status_code == 200
 
 
 def test_a_server_is_ready_until_its_database_is_gone(

@@ -59,4 +59,4 @@ def test_every_type_is_its_own() -> None:
 def test_a_problem_in_the_description_is_the_one_on_the_wire(stage: Stage) -> None:
     described = stage.client.get("/openapi.json").json()["paths"]["/v1/rounds/current"]["get"]["responses"]["404"]
     example = described["content"][MEDIA_TYPE]["examples"]["no-round"]["value"]
-    assert example == json.loads(Problem("no-round").body())
+    assert example == json.loads(bytes(Problem("no-round").response().body))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from tests.server.serving import SPAM, Clock, Village, serving
 from hushcall.formats import phoneblock
 from hushcall.formats.blocklists import WRITERS
 from hushcall.server.db.store import Store
-from hushcall.server.http import rendered, share
-from hushcall.server.http.middleware import PIECE, Border
-from hushcall.server.http.rendered import IN_HAND, Rendered
-from hushcall.server.http.routes import pages
-from hushcall.server.http.share import AT_ONCE, Share
+from hushcall.server.http import app, limits, public_cache
+from hushcall.server.http.limits import READS_AT_ONCE, ReadThrottle
+from hushcall.server.http.middleware import PIECE_BYTES, RequestMiddleware
+from hushcall.server.http.public_cache import MAX_SAVED_SECONDS, Rendered
 from hushcall.server.problems import Problem
 
 
@@ -39,7 +37,7 @@ def test_what_is_public_is_made_once_a_version(
         monkeypatch.setattr(place, name, counting)
 
     counted(phoneblock, "document")
-    counted(pages, "groups")
+    counted(app, "_docs_values")
     counted(Store, "file")
     plain = WRITERS["plain"]
     paths = ("/api/blocklist", f"/v1/lists/current/{plain.filename}", "/docs", "/v1/lists/current/blocklist.jsonl")
@@ -51,7 +49,7 @@ def test_what_is_public_is_made_once_a_version(
                 assert client.get(same).content == first.content
             again = client.get(path, headers={"if-none-match": first.headers["etag"]})
             assert (again.status_code, again.content) == (304, b"")
-        assert sorted(made) == ["document", "file", "groups"]
+        assert sorted(made) == ["_docs_values", "document", "file"]
         service.corrections.appeal(SPAM, "mine", "its owner", service.now)
         assert client.get("/api/blocklist").json()["numbers"] == []
     assert made.count("document") == 2
@@ -84,7 +82,7 @@ def test_a_thousand_different_lists_are_not_made_at_once() -> None:
         worked[0] += 1.0
         return b"x", "text/plain"
 
-    done = int(IN_HAND)
+    done = int(MAX_SAVED_SECONDS)
     for key in range(done):
         kept.get(key, make)
     with pytest.raises(Problem) as refused:
@@ -100,44 +98,45 @@ def test_a_thousand_different_lists_are_not_made_at_once() -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendered, "MOST_BYTES", 250)
+    monkeypatch.setattr(public_cache, "MAX_BYTES", 250)
     kept = Rendered()
     for key in range(10):
         kept.get(key, lambda: (bytes(100), "text/plain"))
-    assert list(kept._kept) == [8, 9]
+    assert list(kept._entries) == [8, 9]
 
 
 class _Crowd:
-    """Requests at a gate: how many are let in at once, and when."""
+    """Requests to a server: how many are answered at once."""
 
     def __init__(self, last_upload: float) -> None:
         self.inside, self.most, self.done = 0, 0, 0
-        self.state = SimpleNamespace(last_upload=last_upload)
-        self.gate = Share(self.app)
+        self.throttle = ReadThrottle()
+        self.throttle.last_upload = last_upload
+        self.middleware = RequestMiddleware(self.app, self.throttle, 1000)
 
     async def app(self, _: Any, __: Any, send: Any) -> None:
         self.inside += 1
         self.most = max(self.most, self.inside)
         await asyncio.sleep(0.001)
         self.inside -= 1
-        await send({"type": "http.response.start"})
+        await send({"type": "http.response.start", "status": 200, "headers": []})
         self.done += 1
         await asyncio.sleep(0)
 
     async def come(self, count: int, method: str = "GET", path: str = "/") -> None:
-        scope = {"type": "http", "method": method, "path": path, "app": SimpleNamespace(state=self.state)}
+        scope = {"type": "http", "method": method, "path": path, "headers": []}
 
         async def nothing(*_: Any) -> Any:
             return None
 
-        await asyncio.gather(*(self.gate(scope, nothing, nothing) for _ in range(count)))
+        await asyncio.gather(*(self.middleware(scope, nothing, nothing) for _ in range(count)))
 
 
 def test_those_who_look_take_turns_and_those_who_act_do_not() -> None:
     async def day() -> None:
         looking, acting = _Crowd(float("-inf")), _Crowd(float("-inf"))
         await looking.come(100)
-        assert (looking.most, looking.done, looking.gate.free) == (AT_ONCE, 100, AT_ONCE)
+        assert (looking.most, looking.done, looking.throttle.turns._value) == (READS_AT_ONCE, 100, READS_AT_ONCE)
         await acting.come(100, "POST")
         await acting.come(100, path="/v1/admin/rounds")
         assert acting.most == 100
@@ -153,7 +152,7 @@ def test_a_turn_is_followed_by_a_pause_while_uploads_come_in(monkeypatch: pytest
         later = loop.call_later
 
         def noted(delay: float, callback: Any, *arguments: Any) -> Any:
-            if callback == crowd.gate._next:
+            if callback == crowd.throttle.turns.release:
                 pauses.append(delay)
             return later(delay, callback, *arguments)
 
@@ -163,8 +162,8 @@ def test_a_turn_is_followed_by_a_pause_while_uploads_come_in(monkeypatch: pytest
 
     asyncio.run(day())
     assert len(pauses) == 20
-    assert min(pauses) >= share.SHORTEST_PAUSE
-    assert max(pauses) <= share.LONGEST_PAUSE
+    assert min(pauses) >= limits.MIN_PAUSE_SECONDS
+    assert max(pauses) <= limits.MAX_PAUSE_SECONDS
 
 
 def test_long_answers_share_so_many_bytes_a_second_while_uploads_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +175,10 @@ def test_long_answers_share_so_many_bytes_a_second_while_uploads_come_in(monkeyp
         await sleep(0)
 
     async def download(last_upload: float) -> None:
-        body = {"type": "http.response.body", "body": bytes(10 * PIECE)}
-        state = SimpleNamespace(last_upload=last_upload)
-        scope = {"type": "http", "method": "GET", "headers": [], "app": SimpleNamespace(state=state)}
+        body = {"type": "http.response.body", "body": bytes(10 * PIECE_BYTES)}
+        throttle = ReadThrottle()
+        throttle.last_upload = last_upload
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
         sent: list[int] = []
 
         async def app(_: Any, __: Any, send: Any) -> None:
@@ -187,9 +187,9 @@ def test_long_answers_share_so_many_bytes_a_second_while_uploads_come_in(monkeyp
         async def send(message: Any) -> None:
             sent.append(len(message["body"]))
 
-        border = Border(app, 1)
-        await asyncio.gather(*(border(scope, None, send) for _ in range(3)))  # type: ignore[arg-type]
-        assert sent == [PIECE] * 30
+        middleware = RequestMiddleware(app, throttle, 1)
+        await asyncio.gather(*(middleware(scope, None, send) for _ in range(3)))  # type: ignore[arg-type]
+        assert sent == [PIECE_BYTES] * 30
 
     monkeypatch.setattr(asyncio, "sleep", noted)
     asyncio.run(download(float("-inf")))
@@ -200,17 +200,17 @@ def test_long_answers_share_so_many_bytes_a_second_while_uploads_come_in(monkeyp
 
 
 def test_too_many_who_wait_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share, "MOST_WAITING", 5)
-    monkeypatch.setattr(share, "PATIENCE", 0.05)
+    monkeypatch.setattr(limits, "MAX_WAITING", 5)
+    monkeypatch.setattr(limits, "TIMEOUT_SECONDS", 0.05)
 
     async def day() -> None:
-        gate = Share(SimpleNamespace())  # type: ignore[arg-type]
-        for _ in range(AT_ONCE):
-            await gate._turn()
-        found = await asyncio.gather(*(gate._turn() for _ in range(7)), return_exceptions=True)
-        assert [type(one) for one in found] == [Problem] * 7
-        for _ in range(AT_ONCE):
-            gate._next()
-        assert gate.free == AT_ONCE
+        throttle = ReadThrottle()
+        for _ in range(READS_AT_ONCE):
+            await throttle._acquire()
+        outcomes = await asyncio.gather(*(throttle._acquire() for _ in range(7)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Problem] * 7
+        for _ in range(READS_AT_ONCE):
+            throttle.turns.release()
+        assert throttle.turns._value == READS_AT_ONCE
 
     asyncio.run(day())

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import ASGIApp
 
-from hushcall.server.http import rate_limit
-from hushcall.server.http.rate_limit import RateLimit
+from hushcall.server.http import limits
+from hushcall.server.http.limits import RateLimit
 from hushcall.server.problems import Problem
+from hushcall.server.relay import RelaySettings, make_relay
 
 NAMES = st.lists(st.sampled_from([bytes([name]) for name in range(6)]), max_size=60)
 
@@ -20,7 +24,7 @@ NAMES = st.lists(st.sampled_from([bytes([name]) for name in range(6)]), max_size
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands where a test puts it."""
     now = [119.0]
-    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -49,8 +53,8 @@ def test_nobody_passes_once_too_often_and_nobody_is_refused_more_than_one_early(
 ) -> None:
     """Held against a plain count, in so few places that callers share them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 0.0))
-        patch.setattr(rate_limit, "PLACES", places)
+        patch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 0.0))
+        patch.setattr(limits, "FIRST_CALL_BITS", places)
         limit, asked = RateLimit(most), Counter[bytes]()
         for caller in callers:
             asked[caller] += 1
@@ -61,20 +65,43 @@ def test_nobody_passes_once_too_often_and_nobody_is_refused_more_than_one_early(
 
 
 def test_of_those_who_come_once_little_is_kept(now: list[float]) -> None:
-    """Expected are 100,000² / 2 / PLACES = 596 whose bit was taken, by Python's salted hash: with a deviation of 24 the
-    chance of 1,000 is far below 10⁻⁶.
+    """Expected are 100,000² / 2 / FIRST_CALL_BITS = 596 whose bit was taken, by Python's salted hash: with a deviation
+    of 24 the chance of 1,000 is far below 10⁻⁶.
     """
     limit = RateLimit(60)
     for caller in range(100_000):
         limit.check(caller.to_bytes(32, "big"))
-    assert len(limit.once) == rate_limit.PLACES // 8
-    assert len(limit.again) < 1_000
+    assert len(limit.first_calls) == limits.FIRST_CALL_BITS // 8
+    assert len(limit.counts) < 1_000
 
 
 def test_callers_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, now: list[float]) -> None:
-    monkeypatch.setattr(rate_limit, "MOST_CALLERS", 50)
+    monkeypatch.setattr(limits, "MAX_CALLERS", 50)
     limit = RateLimit(60)
     for caller in range(1_000):
         for _ in range(2):
             limit.check(caller.to_bytes(32, "big"))
-        assert len(limit.again) <= 50
+        assert len(limit.counts) <= 50
+
+
+def test_a_relay_limits_each_address_and_all_together(now: list[float]) -> None:
+    async def status(relay: ASGIApp, address: str) -> int:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await relay({"type": "http", "method": "POST", "path": "/", "client": (address, 1)}, receive, send)
+        return int(sent[0]["status"])
+
+    async def minute() -> list[int]:
+        relay = make_relay(RelaySettings("http://127.0.0.1:1/", per_address=2, in_all=3))
+        callers = ["192.0.2.1"] * 3 + ["192.0.2.2"] * 2
+        statuses = [await status(relay, address) for address in callers]
+        now[0] += 1
+        return [*statuses, await status(relay, "192.0.2.1")]
+
+    assert asyncio.run(minute()) == [400, 400, 429, 400, 429, 400]

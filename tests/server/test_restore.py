@@ -15,19 +15,21 @@ import sqlalchemy as sa
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, downgraded, newest
 
+from hushcall.client.client import Client
+from hushcall.client.reporting import split_view
 from hushcall.errors import InvalidParameter, UntrustedList
-from hushcall.phone.phone import Phone
-from hushcall.phone.reporting import witness
-from hushcall.server import after_restore, in_force
+from hushcall.server import effective_settings
 from hushcall.server.backup import back_up
 from hushcall.server.db import schema
 from hushcall.server.db.rows import existing_round
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.restore import _set_aside, restore
-from hushcall.server.serve import bound, running
+from hushcall.server.restore import _set_aside, move_up, restore
+from hushcall.server.rounds import holding
+from hushcall.server.serve import bound
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import load_settings
 from hushcall.server.signing import ceremony
+from hushcall_lab.servers import running
 
 SEEN, NEW = [SPAM] * 8, ["+12125550199"] * 8
 OTHER_PHASES = ("announcing", "closed", "decoded", "held", "held while collecting", "published")
@@ -38,22 +40,22 @@ def step(service: Service, clock: Clock, moment: int) -> None:
     service.rounds.advance(service.now)
 
 
-def a_round(service: Service, clock: Clock, village: Village, phone: Phone, callers: list[str]) -> None:
+def a_round(service: Service, clock: Clock, village: Village, phone: Client, callers: list[str]) -> None:
     """One more round, with everybody."""
     service.rounds.open(service.now)
-    assert phone.report(hurry=True).action == "announced"
+    assert phone.report(skip_delays=True).action == "announced"
     village.announce(callers)
     step(service, clock, newest(service).collects)
-    assert phone.report(hurry=True).action in ("sent", "skipped")
+    assert phone.report(skip_delays=True).action in ("sent", "skipped")
     village.report(callers)
     step(service, clock, newest(service).closes)
     clock.now = newest(service).next
 
 
-def bring(service: Service, clock: Clock, village: Village, phone: Phone, phase: str) -> None:
+def bring(service: Service, clock: Clock, village: Village, phone: Client, phase: str) -> None:
     """Round 2 to where the backup is made."""
     number = service.rounds.open(service.now)
-    assert phone.report(hurry=True).action == "announced"
+    assert phone.report(skip_delays=True).action == "announced"
     village.announce(NEW)
     if phase == "announcing":
         return
@@ -61,13 +63,13 @@ def bring(service: Service, clock: Clock, village: Village, phone: Phone, phase:
     service.rounds.start_collecting(number, service.now)
     village.report(NEW)
     if phase == "held while collecting":
-        service.rounds.hold(number, "to have a look")
+        holding.hold(service.store, number, "to have a look")
     if phase in ("collecting", "held while collecting"):
         return
     clock.now = newest(service).closes
     service.rounds.close(number)
     if phase == "held":
-        service.rounds.hold(number, "to have a look")
+        holding.hold(service.store, number, "to have a look")
     if phase in ("closed", "held"):
         return
     service.rounds.learn(number)
@@ -75,14 +77,14 @@ def bring(service: Service, clock: Clock, village: Village, phone: Phone, phase:
         service.rounds.publish(number, service.now)
 
 
-def lose(service: Service, clock: Clock, village: Village, phone: Phone) -> None:
+def lose(service: Service, clock: Clock, village: Village, phone: Client) -> None:
     """What happens after the backup: the round ends, with a phone more in it, and another one passes."""
     row = newest(service)
     if row.state == "held":
-        service.rounds.release(row.id)
+        holding.release(service.store, row.id)
     if row.phase == "announcing":
         step(service, clock, row.collects)
-    phone.report(hurry=True)
+    phone.report(skip_delays=True)
     step(service, clock, newest(service).closes)
     clock.now = newest(service).next
     a_round(service, clock, village, phone, SEEN)
@@ -98,7 +100,7 @@ def test_phones_go_on_with_a_restored_server_at_once(
     village.to("published", SEEN)
     with running(service, scheduler=False) as address:
         port = int(address.rpartition(":")[2])
-        phone = Phone.set_up(tmp_path / "phone", address, limits={"report": 16, "rounds_per_day": 100})
+        phone = Client.set_up(tmp_path / "phone", address, limits={"report": 16, "rounds_per_day": 100})
         phone.sync()
         bring(service, clock, village, phone, phase)
         back_up(service, tmp_path / "backup")
@@ -110,7 +112,7 @@ def test_phones_go_on_with_a_restored_server_at_once(
     assert done.restart.was == 2
     assert done.restart.now % 1000 == 2
     assert done.restart.now > newest(service).id, "no phone can have joined it"
-    again = open_service(done.settings, service.coins, clock)
+    again = open_service(done.settings, service.rand, clock)
     with running(again, bound("127.0.0.1", port), scheduler=False):
         synced = phone.sync()  # at once: no waiting until versions overtake
         assert synced.version > before
@@ -119,14 +121,14 @@ def test_phones_go_on_with_a_restored_server_at_once(
         held = existing_round(again.store.engine.connect(), done.restart.now)
         if phase.startswith("held"):
             assert (held.state, held.held_from) == ("held", "closed")
-            again.rounds.release(done.restart.now)
+            holding.release(again.store, done.restart.now)
         again.rounds.advance(again.now)  # what was under way is learnt, and the next round opens
         found = again.store.rows(sa.select(schema.hitters.c.number).where(schema.hitters.c.round == done.restart.now))
         assert [row.number for row in found] == ([] if phase == "announcing" else NEW[:1])
         clock.now = max(clock.now, newest(again).next if newest(again).state == "published" else clock.now)
         a_round(again, clock, crowd, phone, SEEN)
         assert phone.sync().version > synced.version
-        assert witness.trouble(phone.store, phone.transport.url) == ""
+        assert split_view.rejection(phone.store, phone.transport.url) is None
         assert phone.check(SPAM).entry  # of rounds before and after: windows did not tear
         phone.close()
 
@@ -137,18 +139,18 @@ def test_without_moving_on_a_phone_would_refuse(make_service: MakeService, clock
     village = Village(service, clock)
     village.to("published", SEEN)
     with running(service, scheduler=False) as address:
-        phone = Phone.set_up(tmp_path / "phone", address, limits={"report": 16, "rounds_per_day": 100})
+        phone = Client.set_up(tmp_path / "phone", address, limits={"report": 16, "rounds_per_day": 100})
         back_up(service, tmp_path / "backup")
         a_round(service, clock, village, phone, NEW)
         phone.sync()
     done = restore(tmp_path / "backup", tmp_path / "new", as_it_was=True, clock=clock)
     assert done.restart is None
-    again = open_service(done.settings, service.coins, clock)
+    again = open_service(done.settings, service.rand, clock)
     with running(again, bound("127.0.0.1", int(address.rpartition(":")[2])), scheduler=False):
         with pytest.raises(UntrustedList, match="older than the one that this phone has seen"):
             phone.sync()
         again.rounds.open(again.now)
-        assert phone.report(hurry=True).action == "done"  # it was in a round 2 already
+        assert phone.report(skip_delays=True).action == "done"  # it was in a round 2 already
     phone.close()
 
 
@@ -216,7 +218,7 @@ def test_a_restore_that_breaks_off_leaves_nothing_or_a_folder_that_says_so(
     Village(service, clock).to("published", SEEN)
     back_up(service, tmp_path / "backup")
     with monkeypatch.context() as patch:
-        patch.setattr(after_restore, "go_on", lambda *_: 1 / 0)
+        patch.setattr("hushcall.server.restore.go_on", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             restore(tmp_path / "backup", tmp_path / "new", clock=clock)
     assert list((tmp_path / "new").iterdir()) == []
@@ -239,7 +241,7 @@ def test_settings_travel_with_the_backup(make_service: MakeService, clock: Clock
     assert load_settings(tmp_path / "new" / "restored.toml") == done.settings.model_copy(
         update={"data": tmp_path / "new"}
     )
-    assert in_force.of_folder(data=tmp_path / "new") == (done.settings, [])
+    assert effective_settings.of_folder(data=tmp_path / "new") == (done.settings, [])
     with pytest.raises(InvalidParameter, match="database must be left out"):
         restore(tmp_path / "backup", tmp_path / "more", "postgresql://u@h/n", clock=clock)
 
@@ -249,7 +251,7 @@ def test_rounds_move_up_with_everything_that_names_them(village: Village) -> Non
     village.to("published", SEEN)
     village.to("collecting", NEW)
     rows = {t.name: service.store.rows(sa.select(t)) for t in schema.metadata.sorted_tables if "round" in t.c}
-    after_restore.move_up(service, 3000)
+    move_up(service, 3000)
     for table in schema.metadata.sorted_tables:
         if "round" in table.c:
             moved = sorted(row.round for row in service.store.rows(sa.select(table)))
@@ -266,12 +268,12 @@ def test_after_a_rotation_that_was_lost_one_more_than_that_brings_phones_back(
     Village(service, clock).to("published", SEEN)
     moment, root_key = datetime.fromtimestamp(clock.now, UTC), service.settings.keys / "offline" / "root.pem"
     with running(service, scheduler=False) as address:
-        phone = Phone.set_up(tmp_path / "phone", address)
+        phone = Client.set_up(tmp_path / "phone", address)
         back_up(service, tmp_path / "backup")
         ceremony.rotate(service.store, service.settings.keys, "timestamp", moment, lambda _: b"")
         phone.sync()
     done = restore(tmp_path / "backup", tmp_path / "new", clock=clock)
-    again = open_service(done.settings, service.coins, clock)
+    again = open_service(done.settings, service.rand, clock)
     with running(again, bound("127.0.0.1", int(address.rpartition(":")[2])), scheduler=False):
         with pytest.raises(UntrustedList):
             phone.sync()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import shake_256
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -29,9 +30,11 @@ from hushcall.protocol.blocklist import Blocklist
 from hushcall.server.db import schema
 from hushcall.server.db.leases import LEASE_SECONDS, LostLease
 from hushcall.server.db.store import Store
-from hushcall.server.publishing import appeals
+from hushcall.server.ingest.ingest import Intake
+from hushcall.server.problems import Problem
+from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.rounds import round_status
+from hushcall.server.rounds import round_status, state_machine
 from hushcall.server.scheduler import Scheduler
 from hushcall.server.service import Service
 
@@ -96,6 +99,27 @@ def test_a_round_passes_through_its_states_as_time_does(village: Village, clock:
     assert [entry.number for entry in listed(service).entries] == [SPAM]
 
 
+@pytest.mark.parametrize(
+    ("period", "window", "days"), [(86_400, 7, 7), (3600, 48, 2), (3600, 49, 3), (3600, 7, 1), (14 * 86_400, 366, 366)]
+)
+def test_a_window_of_rounds_is_a_window_of_days_for_clients(
+    make_service: MakeService, period: int, window: int, days: int
+) -> None:
+    service = make_service(round={"period": period}, list={"window": window})
+    service.rounds.open(START)
+    row = newest(service)
+    assert (row.window_rounds, row.window_days) == (window, days)
+    assert round_status.round_info(service.store, row, START).to_plain()["window"] == days
+
+
+def test_a_round_opened_before_keeps_the_window_that_it_was_signed_with(make_service: MakeService) -> None:
+    service = make_service(round={"period": 3600})
+    service.rounds.open(START)
+    with service.store.write("as before") as connection:
+        connection.execute(sa.update(schema.rounds).values(call_days=0))
+    assert newest(service).window_days == newest(service).window_rounds == 7
+
+
 def test_force_takes_one_step_whatever_the_time_is(village: Village) -> None:
     service = village.service
     done = [service.rounds.advance(START, force=True) for _ in range(4)]
@@ -108,7 +132,7 @@ def test_two_servers_that_advance_one_database_at_once_give_one_result(
 ) -> None:
     pair = [make_service(database), make_service(database)]
     for one in pair:  # whichever of them opens a round, it is the same round
-        one.rounds.coins = lambda count: shake_256(b"either of two").digest(count)
+        one.rounds.rand = lambda count: shake_256(b"either of two").digest(count)
     village = Village(pair[0], clock)
 
     def both(now: int) -> None:
@@ -147,7 +171,7 @@ def test_lists_that_are_published_at_once_all_count(village: Village) -> None:
     together = threading.Barrier(len(numbers))
 
     def take_off(number: str) -> None:
-        appeals.appeal(service.store, number, "wrong", "a test", service.now)
+        exclusions.appeal(service.store, number, "wrong", "a test", service.now)
         together.wait(60)
         service.publisher.republish(service.now)
 
@@ -285,3 +309,50 @@ def test_the_scheduler_goes_on_after_an_error_and_logs_it_once(
     assert enough.wait(60)
     scheduler.stop()
     assert [line["reason"] for line in lines if "reason" in line] == ["allow_command must be a command"]
+
+
+def test_who_announces_while_buckets_are_planned_is_counted(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = village.to("announcing", CALLERS)
+    plan, late = state_machine._planned_buckets, [OTHER] * 3
+
+    def slowly(connection: sa.Connection, round_id: int) -> list[dict[str, Any]]:
+        planned = plan(connection, round_id)
+        if late:
+            village.announce([*CALLERS, *late])
+            late.clear()
+        return planned
+
+    monkeypatch.setattr(state_machine, "_planned_buckets", slowly)
+    village.clock.now = newest(village.service).collects
+    village.service.rounds.start_collecting(number, village.service.now)
+    users = village.service.store.rows(sa.select(sa.func.sum(schema.buckets.c.users)))[0][0]
+    assert users == newest(village.service).announced == len(CALLERS) + 3
+
+
+def test_a_report_after_the_close_is_refused_whatever_the_clock_says(village: Village) -> None:
+    number = village.to("announcing", CALLERS)
+    village.clock.now = newest(village.service).collects
+    village.service.rounds.start_collecting(number, village.service.now)
+    waiting = village.uploads(CALLERS)
+    village.service.rounds.close(number)
+    answers = Intake(village.service.store, "late").accept(waiting)
+    assert [answer.name for answer in answers if isinstance(answer, Problem)] == ["wrong-phase"] * len(CALLERS)
+    assert village.service.store.rows(sa.select(schema.reports)) == []
+
+
+def test_sqlite_drops_the_reports_of_a_bucket_with_its_tally(lite: Service, clock: Clock) -> None:
+    """In one transaction: a copy of the file at any moment has the reports or their sum."""
+    number = Village(lite, clock).to("closed", CALLERS)
+    seen = []
+
+    def look(step: str) -> None:
+        if step.startswith("seal bucket") and step.endswith("after commit"):
+            bucket = int(step.split()[2].rstrip(":"))
+            table = schema.reports.c
+            mine = sa.select(sa.func.count()).where(table.round == number, table.bucket == bucket)
+            seen.append(lite.store.rows(mine)[0][0])
+
+    object.__setattr__(lite.store, "fault", look)
+    lite.rounds.learn(number)
+    assert seen
+    assert not any(seen)

@@ -19,16 +19,16 @@ from pathlib import Path
 import pytest
 from tests.server.serving import START, Clock, newest, settings_for
 
-from hushcall.lab.live.load import drive
 from hushcall.mechanisms import parameters
-from hushcall.numbers import NANP, Number
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.numbers import NANP, Number
+from hushcall.protocol.randomness import seeded
 from hushcall.protocol.seeds import report_seed
-from hushcall.server.intake.intake import ticket_for
-from hushcall.server.rounds.decoding import opened_buckets
+from hushcall.server.ingest.ingest import ticket_for
+from hushcall.server.rounds.round_data import bucket_specs
 from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings
+from hushcall_lab.simulation.load import drive
 
 PHONES, ROUNDS = 240, 2
 SPAM = [NANP.number(202, 5_550_101), NANP.number(202, 5_550_102), NANP.number(303, 5_550_103)]
@@ -131,12 +131,12 @@ def _round(
     )
     clock.now = row.collects
     service.rounds.start_collecting(number, service.now)
-    mechanisms = {one.bucket: parameters.from_plain(one.mechanism) for one in opened_buckets(service.store, number)}
+    mechanisms = {one.bucket: parameters.from_plain(one.parameters) for one in bucket_specs(service.store, number)}
     uploads = []
     for (device, token), caller in zip(devices, callers, strict=True):
         ticket = ticket_for(bytes(row.secret), device)
-        public, coins = report_seed(bytes(row.seed), ticket), seeded(b"phone %d %d" % (device, number))
-        body = mechanisms[caller.area].privatise(caller.suffix, public, coins)
+        public, rand = report_seed(bytes(row.seed), ticket), seeded(b"phone %d %d" % (device, number))
+        body = mechanisms[caller.area].privatise(caller.suffix, public, rand)
         uploads.append(_put("PUT", f"/v1/rounds/{number}/reports/{ticket.hex()}", token, body))
     send(uploads)
     clock.now = row.closes

@@ -246,8 +246,9 @@ def test_config_check_says_what_is_right(
 
 
 def test_no_log_line_holds_a_number_a_token_a_ticket_or_an_address(tmp_path: Path) -> None:
-    options = ("--profile", "cheapest", "--period", "100000")
-    with served(tmp_path, *options, HUSHCALL_SERVER__ACCESS_LOG="true", HUSHCALL_ROUND__DECODERS="0") as server:
+    options = ("--profile", "cheapest", "--period", "100000", "--enrolment", "open")
+    settings = {"SERVER__ACCESS_LOG": "true", "ROUND__DECODERS": "0", "ENROL__WORK": "0"}
+    with served(tmp_path, *options, **{f"HUSHCALL_{name}": value for name, value in settings.items()}) as server:
         server.wait_until_alive()
         operator = server.token()
         with httpx.Client(base_url=server.address(), timeout=60) as client:
@@ -334,7 +335,7 @@ def test_workers_survive_their_metrics_folder_and_end_with_their_supervisor(tmp_
 
 
 def test_who_compiles_decoders_ends_with_whoever_started_it() -> None:
-    work = "from hushcall.learn.kernels import main\nmain()\n"
+    work = "from hushcall.mechanisms.kernels.warm_up import main\nmain()\n"
     assert work in _COMPILE
     forever = _COMPILE.replace(work, "from time import sleep\nsleep(600)\n")
     child = subprocess.Popen([sys.executable, "-c", forever], stdin=subprocess.PIPE)
@@ -343,3 +344,32 @@ def test_who_compiles_decoders_ends_with_whoever_started_it() -> None:
         child.wait(0.2)
     child.stdin.close()  # as it is when the other process is gone
     assert child.wait(60) == 1
+
+
+def test_a_worker_that_cannot_finish_leaves_the_port_when_its_supervisor_is_gone(tmp_path: Path) -> None:
+    """One slow upload is enough: a server that starts again waits for the port as long."""
+    (tmp_path / "supervisor.py").write_text(
+        "import multiprocessing, os, signal, time\n"
+        "def work():\n"
+        "    from hushcall.server.serve import _end_with_the_supervisor\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "    _end_with_the_supervisor()\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.get_context('spawn').Process(target=work).start()\n"
+        "    time.sleep(600)\n"
+    )
+    supervisor = subprocess.Popen([sys.executable, str(tmp_path / "supervisor.py")], stdout=subprocess.PIPE, text=True)
+    assert supervisor.stdout is not None
+    worker = int(supervisor.stdout.readline())
+    supervisor.kill()
+    supervisor.wait(60)
+    try:
+        for _ in range(300):
+            os.kill(worker, 0)
+            time.sleep(0.1)
+    except ProcessLookupError:
+        return
+    os.kill(worker, signal.SIGKILL)
+    raise AssertionError("it holds the port for as long as it likes")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hushcall.errors import InvalidParameter
-from hushcall.numbers import NANP
-from hushcall.profiles import PROFILES
+from hushcall.mechanisms.profiles import PROFILES
+from hushcall.protocol.numbers import NANP
 from hushcall.server.settings import Settings, example, load_settings
 
 
@@ -47,7 +47,7 @@ def test_the_command_line_beats_the_environment_which_beats_the_file(
 def test_the_file_of_the_working_folder_is_read_if_no_other_is_named(tmp_path: Path) -> None:
     (tmp_path / "hushcall.toml").write_text("[enrol]\nmode = 'invite'\n", encoding="utf-8")
     assert load_settings().enrol.mode == "invite"
-    assert load_settings(written(tmp_path, "")).enrol.mode is None
+    assert load_settings(written(tmp_path, "")).enrol.mode == "invite"
 
 
 def test_a_worker_reads_the_settings_that_its_parent_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,12 +27,12 @@ from tests.postgres import Postgres
 from tests.server.serving import START, Clock, bearer, everything, newest, serving, settings_for, state
 
 from hushcall.mechanisms import parameters
-from hushcall.numbers import NANP, Number
-from hushcall.privacy.coins import seeded
+from hushcall.protocol.numbers import NANP, Number
+from hushcall.protocol.randomness import seeded
 from hushcall.protocol.seeds import report_seed
 from hushcall.server.db import schema
-from hushcall.server.intake.intake import ticket_for
-from hushcall.server.rounds.decoding import opened_buckets
+from hushcall.server.ingest.ingest import ticket_for
+from hushcall.server.rounds.round_data import bucket_specs
 from hushcall.server.service import Service, open_service
 from hushcall.server.settings import Settings, as_toml
 
@@ -120,7 +120,7 @@ def announcements(devices: Sequence[tuple[int, str]]) -> list[Asked]:
 
 def reports(service: Service, devices: Sequence[tuple[int, str]]) -> list[Asked]:
     row = newest(service)
-    mechanisms = {one.bucket: parameters.from_plain(one.mechanism) for one in opened_buckets(service.store, 1)}
+    mechanisms = {one.bucket: parameters.from_plain(one.parameters) for one in bucket_specs(service.store, 1)}
 
     def one(device: int, token: str, caller: Number) -> Asked:
         ticket = ticket_for(row.secret, device)

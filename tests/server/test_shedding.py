@@ -1,4 +1,4 @@
-"""Uploads that cannot be taken are refused while they are bytes: told the same as by the framework, in their turn."""
+"""Uploads that arrive while the queue is full are refused at their head, as the framework would, and in order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import pytest
 from tests.server.conftest import MakeService
 from tests.server.serving import Handset, serving
 
-from hushcall.server.http import connection, shedding
-from hushcall.server.http.shedding import whole_upload
-from hushcall.server.intake.intake import Intake
+from hushcall.server.http import connection, fast_path
+from hushcall.server.ingest.ingest import Intake
 from hushcall.server.service import Service
 
 TICKET = "0123456789abcdef" * 2
@@ -24,43 +23,26 @@ PUT = f"PUT /v1/rounds/1/reports/{TICKET} HTTP/1.1\r\nhost: here\r\n".encode()
 POST = b"POST /v1/rounds/1/announcements HTTP/1.1\r\nhost: here\r\n"
 REPORT = PUT + b"content-length: 3\r\n\r\nabc"
 GET = b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n"
-MOST = 1000
-
-
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        (REPORT, True),
-        (POST + b"Content-Length:   2\r\nConnection: keep-alive\r\n\r\n{}", False),
-        (PUT.replace(b"abcdef", b"ABCDEF") + b"content-length: 0\r\n\r\n", True),
-        (REPORT + b"d", None),
-        (REPORT[:-1], None),
-        (REPORT * 2, None),
-        (PUT + b"\r\n", None),
-        (b"", None),
-        (GET, None),
-        (PUT + b"content-length: 1001\r\n\r\n" + b"x" * 1001, None),
-        (PUT + b"content-length: 3\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"content-length: 3, 3\r\n\r\nabc", None),
-        (PUT + b"content-length: +3\r\n\r\nabc", None),
-        (PUT + b"x: content-length\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"transfer-encoding: chunked\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"expect: 100-continue\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"connection: close\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"connection: keep-alive, upgrade\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"x: 1\r\n folded\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"x: 1\n\nGET / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"x: \x00\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"x: \xff\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"no colon\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT + b"x : 1\r\ncontent-length: 3\r\n\r\nabc", None),
-        (PUT.replace(b"1.1", b"1.0", 1) + b"content-length: 3\r\n\r\nabc", None),
-        (PUT.replace(b"/1/", b"/01/") + b"content-length: 3\r\n\r\nabc", None),
-        (PUT.replace(b"PUT", b"POST") + b"content-length: 3\r\n\r\nabc", None),
-    ],
+FORMS: tuple[tuple[list[bytes], list[bytes], int], ...] = (
+    ([REPORT], [b"503"], 1),
+    ([POST + b"Content-Length:   2\r\nConnection: keep-alive\r\n\r\n{}"], [b"503"], 1),
+    ([PUT.replace(b"abcdef", b"ABCDEF") + b"content-length: 0\r\n\r\n"], [b"503"], 1),
+    ([REPORT[:30], REPORT[30:-2], REPORT[-2:]], [b"503"], 1),
+    ([PUT + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n", b"0\r\n\r\n"], [b"503"], 1),
+    ([PUT + b"content-length: 100000\r\n\r\n" + bytes(99_999), b"x" + GET], [b"503", b"200"], 1),
+    ([REPORT * 3], [b"503"] * 3, 3),
+    ([GET + REPORT + GET], [b"200", b"503", b"200"], 0),
+    ([REPORT + GET], [b"503", b"200"], 1),
+    ([PUT + b"content-length: 3\r\nexpect: 100-continue\r\n\r\nabc"], [b"503"], 0),
+    ([PUT + b"content-length: 3\r\nconnection: close\r\n\r\nabc"], [b"503"], 0),
+    ([PUT.replace(b"1.1", b"1.0", 1) + b"content-length: 3\r\n\r\nabc"], [b"503"], 0),
+    ([PUT.replace(b" HTTP", b"?a=1 HTTP") + b"content-length: 3\r\n\r\nabc"], [b"503"], 0),
+    ([PUT.replace(b"/1/", b"/01/") + b"content-length: 3\r\n\r\nabc"], [b"401"], 0),
+    ([PUT.replace(b"PUT", b"POST") + b"content-length: 3\r\n\r\nabc"], [b"405"], 0),
+    ([PUT + b"content-length: +3\r\n\r\nabc"], [b"400"], 0),
+    ([PUT + b"x: \x00\r\ncontent-length: 3\r\n\r\nabc"], [b"400"], 0),
 )
-def test_only_one_whole_upload_and_nothing_else_is_refused_as_bytes(data: bytes, kind: bool | None) -> None:
-    assert whole_upload(data, MOST) is kind
+"""What is sent, what is answered, and how many uploads are refused at their head."""
 
 
 @contextmanager
@@ -139,21 +121,28 @@ def _refused(client: httpx.Client, pieces: list[bytes]) -> tuple[bytes, dict[byt
             return answer
 
 
-def test_it_is_told_what_the_framework_tells(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[bytes | None] = []
-    refusal = shedding.Shedding.refusal
+@pytest.fixture
+def at_head(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What was refused at its head."""
+    refusals, refusal = list[bytes](), fast_path.refusal
 
-    def noticed(one: shedding.Shedding, data: bytes) -> bytes | None:
-        seen.append(refusal(one, data))
-        return seen[-1]
+    def noted(*arguments: Any) -> bytes:
+        refusals.append(refusal(*arguments))
+        return refusals[-1]
 
-    monkeypatch.setattr(shedding.Shedding, "refusal", noticed)
+    monkeypatch.setattr(fast_path, "refusal", noted)
+    return refusals
+
+
+def test_it_is_told_what_the_framework_tells(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, at_head: list[bytes]
+) -> None:
     with crowded(make_service(intake={"queue": 1}), monkeypatch) as client:
         short = _refused(client, [REPORT])
-        assert seen[-1] is not None, "as bytes"
-        odd = REPORT.replace(b"content-length", b"expect: nothing\r\ncontent-length")
-        long = _refused(client, [odd])
-        assert seen[-1] is None, "by the framework"
+        count = len(at_head)
+        assert count
+        long = _refused(client, [REPORT.replace(b"content-length", b"expect: 100-continue\r\ncontent-length")])
+        assert len(at_head) == count, "by the framework"
     for answer in (short, long):
         answer[1].pop(b"date", None)
         assert int(answer[1].pop(b"retry-after")) in range(1, 5)
@@ -161,12 +150,26 @@ def test_it_is_told_what_the_framework_tells(make_service: MakeService, monkeypa
     assert short[0] == b"503"
 
 
+def test_uploads_in_any_form_are_answered_in_order(
+    make_service: MakeService, monkeypatch: pytest.MonkeyPatch, at_head: list[bytes]
+) -> None:
+    with crowded(make_service(intake={"queue": 1}), monkeypatch) as client:
+        _refused(client, [REPORT])
+        for pieces, statuses, count in FORMS:
+            at_head.clear()
+            with _line(client) as line:
+                for piece in pieces:
+                    line.sendall(piece)
+                assert [status for status, _, _ in _answers(line, len(statuses))] == statuses, pieces
+            assert len(at_head) == count, pieces
+
+
 def test_answers_leave_in_the_order_of_what_was_asked(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "REFUSAL_SECONDS", 3600.0)
     with crowded(make_service(intake={"queue": 1}), monkeypatch) as client:
-        _refused(client, [GET.replace(b"GET /healthz", b"PUT /v1/rounds/1/reports/" + TICKET.encode())])
+        _refused(client, [PUT + b"content-length: 3\r\nconnection: close\r\n\r\nabc"])
         with _line(client) as line:
             line.sendall(REPORT)
             line.sendall(GET)
@@ -208,6 +211,6 @@ def test_when_every_connection_is_at_work_the_next_is_told_so(
         assert (status, fields[b"connection"]) == (b"503", b"close")
         assert int(fields[b"retry-after"]) in range(1, 5)
         assert line.recv(1) == b"", "and hung up on"
-        monkeypatch.setattr(connection, "SPARE", 0)
+        monkeypatch.setattr(connection, "MAX_EXCESS", 0)
         with _line(client) as other:
             assert _hung_up_on(other)

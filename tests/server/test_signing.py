@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from securesystemslib.signer import CryptoSigner
-from tests.published import ListServer, Operator, ago, make_list, serving
+from tests.published import ListServer, Operator, ago, make_list, new_ring, serving
 from tuf.api.exceptions import (
     BadVersionNumberError,
     DownloadError,
@@ -23,7 +23,7 @@ from tuf.ngclient import Updater
 
 from hushcall.errors import InvalidList, InvalidParameter
 from hushcall.server.signing import signer
-from hushcall.server.signing.keys import ONLINE, KeyRing
+from hushcall.server.signing.keys import ONLINE
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -220,13 +220,13 @@ def test_a_publication_that_raced_with_a_rotation_heals_at_the_next_refresh(
 def test_another_root_key_cannot_rotate(operator: Operator) -> None:
     stray = CryptoSigner.generate_ed25519()
     for role in ("root", "targets"):
-        with pytest.raises(InvalidParameter, match="root key must be the one in force"):
+        with pytest.raises(InvalidParameter, match="root key must be the current one"):
             signer.rotate(operator.files, operator.ring, role, CryptoSigner.generate_ed25519(), [stray], NOON)
 
 
 def test_a_ring_without_the_key_in_force_cannot_publish(operator: Operator) -> None:
     with pytest.raises(InvalidParameter, match="keys must hold the targets key that root version 1 names"):
-        signer.publish(operator.files, KeyRing.generate(), {LISTED: make_list(2).to_bytes()}, NOON)
+        signer.publish(operator.files, new_ring(), {LISTED: make_list(2).to_bytes()}, NOON)
 
 
 # --- publishing -----------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_publishing_the_same_again_changes_nothing_until_something_is_due(operat
 
 
 def test_equal_inputs_give_equal_bytes() -> None:
-    ring, root_key = KeyRing.generate(), CryptoSigner.generate_ed25519()
+    ring, root_key = new_ring(), CryptoSigner.generate_ed25519()
     targets = {LISTED: make_list(1).to_bytes(), "exports/a.txt": b"a", "exports/b.txt": b"b"}
     twins = []
     for order in (list(targets), list(reversed(targets))):

@@ -8,8 +8,8 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, downgraded, plans, state
 
 from hushcall.server.db import schema
-from hushcall.server.rounds import decoding
-from hushcall.server.rounds.decoding import opened_buckets, stored_reports
+from hushcall.server.rounds import round_data
+from hushcall.server.rounds.round_data import bucket_specs, stored_reports
 from hushcall.server.service import Service
 
 OTHER = "+13035550177"
@@ -21,7 +21,7 @@ INDEX = sa.text("SELECT name FROM pragma_index_info('reports_by_bucket')")
 def test_they_leave_by_ticket(
     make_service: MakeService, database: str, clock: Clock, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "CHUNK", chunk)
+    monkeypatch.setattr(round_data, "CHUNK", chunk)
     service = make_service(database)
     number = Village(service, clock).to("closed", CALLERS)
     stored = service.store.rows(sa.select(schema.reports))
@@ -29,9 +29,9 @@ def test_they_leave_by_ticket(
         connection.execute(sa.delete(schema.reports))
         for row in reversed(stored):
             connection.execute(sa.insert(schema.reports).values(**row._mapping))
-    buckets = opened_buckets(service.store, number)
-    assert len(buckets) == 2
-    for opened in buckets:
+    specs = bucket_specs(service.store, number)
+    assert len(specs) == 2
+    for opened in specs:
         chunks = list(stored_reports(service.store, opened))
         sizes = [len(one.tickets) for one in chunks]
         assert sizes == [chunk] * (10 // chunk) + [10 % chunk] * (10 % chunk > 0)
@@ -43,7 +43,7 @@ def test_they_leave_by_ticket(
 def test_a_chunk_is_found_by_its_rows_places_however_large_its_bucket(lite: Service, clock: Clock) -> None:
     number = Village(lite, clock).to("closed", CALLERS)
     with plans(lite.store) as found:
-        assert len(list(stored_reports(lite.store, opened_buckets(lite.store, number)[0]))) == 1
+        assert len(list(stored_reports(lite.store, bucket_specs(lite.store, number)[0]))) == 1
     order, chunk = found
     assert "(round=? AND bucket=?)" in order
     assert "rowid=?" in chunk

@@ -2,20 +2,21 @@
 
 import pytest
 import sqlalchemy as sa
+from tests.mechanisms.toy_mechanism import EXAMPLE, ROW
 from tests.server.conftest import MakeService
 from tests.server.serving import Clock, Village
-from tests.toy_mechanism import ROW
 
-from hushcall.audit import subjects
 from hushcall.cli.options import chosen_profile
-from hushcall.learn import planning
+from hushcall.decoding import planning
 from hushcall.mechanisms import parameters
-from hushcall.mechanisms.schemes import SCHEMES
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import seeded
-from hushcall.profiles import PROFILES, Profile
+from hushcall.mechanisms.profiles import PROFILES, Profile
+from hushcall.mechanisms.registry import MECHANISMS
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import seeded
 from hushcall.round import run_round
 from hushcall.server.db import schema
+from hushcall_lab.audit import examples
+from hushcall_lab.audit.examples import EXAMPLES
 
 SPAM = "+12025550143"
 EPSILON = 16.0  # over 2²⁴ values the truth is then one report in three
@@ -25,9 +26,10 @@ HOLDERS, OTHERS = 60, 40
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> Profile:
     """The whole of adding it."""
-    monkeypatch.setitem(SCHEMES, ROW.name, ROW)
+    monkeypatch.setitem(MECHANISMS, ROW.name, ROW)
     profile = Profile("toy", "a mechanism that is not in the library", ROW.name, EPSILON, tau=20)
     monkeypatch.setitem(PROFILES, "toy", profile)
+    monkeypatch.setitem(EXAMPLES, ROW.name, lambda _budget: [EXAMPLE])
     return profile
 
 
@@ -36,7 +38,7 @@ def callers() -> list[str]:
 
 
 def test_without_its_row_nothing_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(SCHEMES, ROW.name)
+    monkeypatch.delitem(MECHANISMS, ROW.name)
     with pytest.raises(Exception, match="mechanism must be one of subspace, whole-number"):
         Profile("toy", "", ROW.name, EPSILON, 20)
 
@@ -60,20 +62,19 @@ def test_in_a_plan(toy: Profile) -> None:
 
 @pytest.mark.slow
 def test_in_the_audit() -> None:
-    rows = {row.randomiser: row for row in subjects.findings((2.0,))}
-    assert len(rows) == subjects.rows_per_budget()
+    rows = {row.randomiser: row for row in examples.findings((2.0,))}
+    assert len(rows) == examples.rows_per_budget()
     assert rows["toy"].ok
     assert rows["toy"].exact == pytest.approx(2.0, abs=1e-9)
 
 
 def test_on_its_way_to_a_phone() -> None:
-    (example,) = ROW.examples(2.0)
-    assert parameters.to_plain(example.mechanism) == {"mechanism": "toy", "epsilon": 2.0, "item_bits": 6}
-    assert parameters.from_plain(parameters.to_plain(example.mechanism)) == example.mechanism
+    assert parameters.to_plain(EXAMPLE.mechanism) == {"mechanism": "toy", "epsilon": 2.0, "item_bits": 6}
+    assert parameters.from_plain(parameters.to_plain(EXAMPLE.mechanism)) == EXAMPLE.mechanism
 
 
 def test_on_a_server(make_service: MakeService, clock: Clock) -> None:
-    service = make_service(coins=seeded(b"toy server"), round={"profile": "toy"})
+    service = make_service(rand=seeded(b"toy server"), round={"profile": "toy"})
     village = Village(service, clock)
     number = village.to("published", callers())
     found = service.store.rows(sa.select(schema.hitters).where(schema.hitters.c.round == number))

@@ -20,12 +20,13 @@ from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator
 from tests.server.test_probes import samples
 
 from hushcall.server import metrics
-from hushcall.server.db import store
+from hushcall.server.db.engine import make_engine
 from hushcall.server.http import readiness
-from hushcall.server.intake.group_commit import LONGEST_SPREAD, Turnstile
-from hushcall.server.intake.intake import Intake
+from hushcall.server.ingest.group_commit import MAX_SPREAD_SECONDS, RetrySpread
+from hushcall.server.ingest.ingest import Intake
 from hushcall.server.logs import JsonLines, cause_of
 from hushcall.server.problems import Problem
+from hushcall.server.rounds import holding
 from hushcall.server.serve import metrics_folder
 from hushcall.server.service import Service
 
@@ -33,7 +34,7 @@ from hushcall.server.service import Service
 @contextmanager
 def _locked(service: Service) -> Iterator[None]:
     """Somebody else holds what every upload needs."""
-    other = store.make_engine(service.settings.url)
+    other = make_engine(service.settings.url)
     with other.connect().execution_options(writes=True) as connection, connection.begin():
         if service.store.postgres:
             connection.execute(sa.text("LOCK TABLE announcements, leases IN SHARE ROW EXCLUSIVE MODE"))
@@ -63,13 +64,13 @@ def _read_only(service: Service) -> Iterator[None]:
 def test_a_database_that_cannot_be_written_is_not_ready(
     service: Service, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[Service], Any], said: str
 ) -> None:
-    monkeypatch.setattr(readiness, "KEEP_SECONDS", 0.0)
-    monkeypatch.setattr(readiness, "PATIENCE", 0.5)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "LOCK_SECONDS", 0.5)
     with serving(service) as client:
         with trouble(service):
             answer = client.get("/readyz")
             assert (answer.status_code, said in answer.json()["missing"]["database"]) == (503, True)
-        monkeypatch.setattr(readiness, "PATIENCE", 60.0)
+        monkeypatch.setattr(readiness, "LOCK_SECONDS", 60.0)
         assert client.get("/readyz").status_code == 200
 
 
@@ -83,7 +84,7 @@ def test_a_worker_without_its_keys_is_not_ready(lite: Service, client: httpx.Cli
 def test_a_round_that_does_not_move_is_told_while_uploads_go_on(
     lite: Service, client: httpx.Client, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 0.0)
     Village(lite, clock).to("announcing", [SPAM] * 6)
     token = operator_token(lite, "read")
     row = lite.rounds.newest()
@@ -93,7 +94,7 @@ def test_a_round_that_does_not_move_is_told_while_uploads_go_on(
     answer = client.get("/readyz").json()
     assert (answer["status"], answer["late"]) == ("ready", {"rounds": "should have moved 4000 s ago"})
     assert samples(client, token)["hushcall_overdue_seconds"] == 4000
-    lite.rounds.hold(1, "somebody looks")
+    holding.hold(lite.store, 1, "somebody looks")
     after = samples(client, token)
     assert (after["hushcall_overdue_seconds"], after["hushcall_rounds_held"]) == (0, 1)
 
@@ -104,8 +105,8 @@ def test_a_database_that_hangs_hangs_no_probe(
     token = operator_token(lite, "read")
     assert samples(client, token)["hushcall_database_up"] == 1
     answered = threading.Event()
-    monkeypatch.setattr(readiness, "DEADLINE", 0.1)
-    monkeypatch.setattr(readiness.Watch, "_checks", lambda _: answered.wait(60) and readiness.Standing())
+    monkeypatch.setattr(readiness, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(readiness, "check", lambda *_: answered.wait(60) and readiness.Standing())
     try:
         for _ in range(2):
             answer = client.get("/readyz")
@@ -118,7 +119,7 @@ def test_a_database_that_hangs_hangs_no_probe(
 
 def test_many_probes_cost_one_look(make_service: MakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     service, beats = make_service(), list[str]()
-    monkeypatch.setattr(readiness, "KEEP_SECONDS", 3600.0)
+    monkeypatch.setattr(readiness, "CACHE_SECONDS", 3600.0)
     object.__setattr__(service.store, "fault", beats.append)
     with serving(service) as client:
         assert {client.get("/readyz").status_code for _ in range(20)} == {200}
@@ -204,10 +205,10 @@ def test_a_full_queue_is_told_before_anything_is_read(
 
 def test_those_turned_away_come_back_spread_over_a_time_that_grows() -> None:
     now = [1000.0]
-    turnstile = Turnstile(lambda: now[0])
+    spread = RetrySpread(lambda: now[0])
 
     def told(count: int) -> list[int]:
-        return [turnstile.busy().retry_after or 0 for _ in range(count)]
+        return [spread.next_seconds() for _ in range(count)]
 
     first = told(1000)
     assert set(first) == {1, 2, 3, 4}
@@ -222,7 +223,7 @@ def test_those_turned_away_come_back_spread_over_a_time_that_grows() -> None:
     for _ in range(1000):
         now[0] += 1
         last = told(10)
-    assert max(last) <= 1 + LONGEST_SPREAD
+    assert max(last) <= 1 + MAX_SPREAD_SECONDS
 
 
 def test_causes_are_named_and_messages_are_not(tmp_path: Path) -> None:
@@ -234,6 +235,7 @@ def test_causes_are_named_and_messages_are_not(tmp_path: Path) -> None:
     wrapped = sa.exc.OperationalError("INSERT …", {}, full.value)
     assert (cause_of(full.value), cause_of(wrapped)) == ("disk full", "disk full")
     assert cause_of(OSError(errno.EMFILE, SPAM)) == "too many open files"
+    assert cause_of(OSError(errno.EIO, SPAM)) == "disk error"
     assert cause_of(sa.exc.TimeoutError()) == "no free connection to the database"
     assert [cause_of(error) for error in (None, ValueError(SPAM), Problem("busy"))] == ["", "", ""]
 
@@ -244,7 +246,7 @@ def test_metrics_of_several_workers_are_added_up_and_survive_their_folder(
     folder = tmp_path / "metrics"
     folder.mkdir()
     monkeypatch.setenv(metrics.SHARED, str(folder))
-    monkeypatch.setattr(metrics, "_me", "me")
+    monkeypatch.setattr(metrics, "_own_worker", "me")
     name = "hushcall_refused_total"
     metrics.REFUSED.labels("busy").inc(0)
     before = metrics.exposition({}).decode()
@@ -260,12 +262,12 @@ def test_metrics_of_several_workers_are_added_up_and_survive_their_folder(
     assert value(after, "busy") - value(before, "busy") == 5
     assert value(after, "odd") - value(before, "odd") == 2
     shared = metrics.Sharing("me")
-    shared.leave()
+    shared.write()
     assert value(metrics.exposition({}).decode(), "busy") == value(after, "busy"), "its own file is not added again"
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()
-    shared.leave()
+    shared.write()
     metrics.REFUSED.labels("never met before").inc()
     assert "never met before" in metrics.exposition({}).decode()
 

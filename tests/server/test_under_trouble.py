@@ -15,20 +15,22 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, newest, serving
 from typer.testing import CliRunner
 
-from hushcall.cli.app import app
+from hushcall.cli import app
+from hushcall.client.screening.list_sync import ListClient
+from hushcall.decoding import backends
 from hushcall.errors import InvalidParameter
-from hushcall.phone.screening.list_sync import ListClient
-from hushcall.server.access.devices import SCOPES
+from hushcall.server.auth.devices import SCOPES
 from hushcall.server.db import schema
-from hushcall.server.db.store import PublishedFiles, parse_url
-from hushcall.server.http import rate_limit
-from hushcall.server.publishing import appeals
+from hushcall.server.db.engine import parse_url
+from hushcall.server.db.store import PublishedFiles
+from hushcall.server.http import limits
+from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.rounds import decoding
+from hushcall.server.rounds import holding, round_data
 from hushcall.server.scheduler import Scheduler
-from hushcall.server.serve import running
 from hushcall.server.service import Service
 from hushcall.server.signing import ceremony, signer
+from hushcall_lab.servers import running
 
 OTHER = "+12025550177"
 CALLERS = [SPAM] * 8 + [OTHER] * 8
@@ -48,15 +50,15 @@ def test_a_list_published_while_a_passphrase_is_typed_survives_the_rotation(
     clock.now = time.time()
     service = make_service(database)
     Village(service, clock).to("published", CALLERS)
-    find: Callable[..., Any] = ceremony._root_in_force
+    find: Callable[..., Any] = ceremony._current_root
 
     def slowly(*arguments: Any) -> Any:
         found = find(*arguments)
-        appeals.appeal(service.store, SPAM, "mine", "its owner", service.now)
+        exclusions.appeal(service.store, SPAM, "mine", "its owner", service.now)
         assert service.publisher.republish(service.now)
         return found
 
-    monkeypatch.setattr(ceremony, "_root_in_force", slowly)
+    monkeypatch.setattr(ceremony, "_current_root", slowly)
     moment = datetime.fromtimestamp(service.now, UTC)
     (tmp_path / "phone").mkdir()
     with running(service) as url:
@@ -73,16 +75,16 @@ def test_a_round_discarded_while_it_is_decoded_stays_empty(
     village: Village, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     service, number = village.service, village.to("closed", CALLERS)
-    place = "tally_of" if moment == "seal" else "decode"
-    work: Callable[..., Any] = getattr(decoding, place)
+    module, place = (round_data, "sealed_tally") if moment == "seal" else (backends, "decode")
+    work: Callable[..., Any] = getattr(module, place)
 
     def interrupted(*arguments: Any) -> Any:
         found = work(*arguments)
-        service.rounds.hold(number, "a flood")
-        service.rounds.discard(number, "a flood")
+        holding.hold(service.store, number, "a flood")
+        holding.discard(service.store, number, "a flood")
         return found
 
-    monkeypatch.setattr(decoding, place, interrupted)
+    monkeypatch.setattr(module, place, interrupted)
     service.rounds.learn(number)
     assert newest(service).state == "published"
     assert service.store.rows(sa.select(schema.hitters)) == []
@@ -124,7 +126,7 @@ def test_a_round_whose_decoder_dies_keeps_no_other_waiting(
     def die(*_: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(decoding, "decode", die)
+    monkeypatch.setattr(backends, "decode", die)
     for _ in range(3):
         clock.now += 1000
         with pytest.raises(MemoryError):
@@ -148,7 +150,7 @@ def test_a_new_device_does_not_learn_how_many_there_are(lite: Service) -> None:
 
 
 def test_strangers_cannot_lock_an_operator_out(lite: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
     token = lite.devices.new_admin(frozenset(SCOPES), "me", lite.now)
     with serving(lite) as client:
         answers = [client.post("/login", data={"token": f"hca_{place:064x}"}).status_code for place in range(15)]
@@ -158,7 +160,7 @@ def test_strangers_cannot_lock_an_operator_out(lite: Service, monkeypatch: pytes
 
 
 def test_a_made_up_address_gives_nobody_more_attempts(lite: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: 60.0))  # the minute lasts
     with serving(lite) as client:
         answers = [
             client.post(
@@ -184,8 +186,8 @@ def test_huge_figures_in_forms_are_refused_and_not_computed(lite: Service) -> No
 def test_an_operators_words_are_shown_as_they_were_typed(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     service.rounds.open(service.now)
-    service.rounds.hold(1, "as [/b] said [sic]")
-    appeals.appeal(service.store, SPAM, "as [/b] said [sic]", "[red]me", service.now)
+    holding.hold(service.store, 1, "as [/b] said [sic]")
+    exclusions.appeal(service.store, SPAM, "as [/b] said [sic]", "[red]me", service.now)
     service.close()
     for command in (["admin", "appeals"], ["round", "status"]):
         found = CliRunner().invoke(app, [*command, "--data", str(tmp_path / "data")], env={"COLUMNS": "200"})
@@ -198,8 +200,3 @@ def test_a_password_in_a_wrong_address_is_not_shown(url: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         parse_url(url)
     assert "s3cret" not in str(caught.value)
-
-
-def test_the_demos_page_is_refused_before_a_minutes_work(tmp_path: Path) -> None:
-    found = CliRunner().invoke(app, ["demo", "--report", str(tmp_path / "nowhere" / "page.html")])
-    assert isinstance(found.exception, InvalidParameter)

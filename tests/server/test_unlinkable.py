@@ -18,28 +18,27 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.server.anonymous import GENEROUS, Neighbourhood, neighbourhood
 from tests.server.conftest import MakeService
-from tests.server.nameless import GENEROUS, Neighbourhood, neighbourhood
 from tests.server.serving import CLOSES, COLLECTS, SPAM, START, Clock
 
-from hushcall.anonymity import tokens
-from hushcall.anonymity.tokens import TokenKey, Wish
-from hushcall.phone.home.store import Store
-from hushcall.phone.phone import Phone
-from hushcall.phone.reporting import blind_pass, schedule, witness
-from hushcall.phone.reporting.ledger import Limits
-from hushcall.phone.reporting.nameless import NamelessTransport
-from hushcall.phone.reporting.schedule import Moments
-from hushcall.phone.reporting.transport import HttpTransport, Transport
-from hushcall.privacy.coins import ByteSource, read, seeded
-from hushcall.protocol.anonymity import AnonymityTerms
-from hushcall.protocol.round_document import RoundInfo
-from hushcall.server.access.tokens import token_hash
-from hushcall.server.anonymity.issuer import Issuer
-from hushcall.server.anonymity.redeeming import Redeeming
-from hushcall.server.anonymity.round_keys import TokenSecret
+from hushcall.client import round_session
+from hushcall.client.client import Client
+from hushcall.client.reporting import anonymity, split_view
+from hushcall.client.reporting.anonymity import AnonymousTransport, Route
+from hushcall.client.reporting.consent import Limits
+from hushcall.client.reporting.participation import Moments
+from hushcall.client.reporting.transport import HttpTransport, Transport
+from hushcall.client.storage.store import Store
+from hushcall.errors import Refused
+from hushcall.protocol.anonymity import tokens
+from hushcall.protocol.anonymity.tokens import PendingToken, TokenKey
+from hushcall.protocol.randomness import ByteSource, read, seeded
+from hushcall.protocol.round_document import AnonymityInfo, RoundInfo
+from hushcall.server.anonymity import Issuer, Redeemer, TokenSecret
+from hushcall.server.auth.devices import token_hash
 from hushcall.server.db import schema
-from hushcall.server.http.middleware import Border
+from hushcall.server.http.middleware import RequestMiddleware
 from hushcall.server.serve import bound, port_of
 from hushcall.server.service import Service
 
@@ -69,9 +68,9 @@ class Adversary:
     overheard: dict[bytes, bytes] = field(default_factory=dict)  # token → whose connection it came by
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        issue, check, request = Issuer.issue, Redeeming.check, Border.__call__
+        issue, check, request = Issuer.issue, Redeemer.check, RequestMiddleware.__call__
 
-        async def hearing(border: Border, scope: Any, receive: Any, send: Any) -> None:
+        async def hearing(border: RequestMiddleware, scope: Any, receive: Any, send: Any) -> None:
             who = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
             if who.startswith("Bearer "):
                 self.lines[scope["client"]] = token_hash(who.removeprefix("Bearer "))
@@ -84,13 +83,13 @@ class Adversary:
             self.asked.append((self.clock.now, device))
             return issue(issuer, device, round_id, request)
 
-        def checking(redeeming: Redeeming, connection: Any, row: Any, token: bytes) -> None:
+        def checking(redeemer: Redeemer, connection: Any, row: Any, token: bytes) -> None:
             self.redeemed.append((self.clock.now, token))
-            check(redeeming, connection, row, token)
+            check(redeemer, connection, row, token)
 
-        patch.setattr(Border, "__call__", hearing)
+        patch.setattr(RequestMiddleware, "__call__", hearing)
         patch.setattr(Issuer, "issue", issuing)
-        patch.setattr(Redeeming, "check", checking)
+        patch.setattr(Redeemer, "check", checking)
 
     def guesses(self) -> Iterator[dict[bytes, bytes]]:
         """Matchings of tokens with devices: by order and its reverse, by the look of nonces, by time, by connection."""
@@ -116,7 +115,7 @@ class Adversary:
         return best[1]
 
 
-def one_day(street: Neighbourhood, phones: Sequence[Phone]) -> None:
+def one_day(street: Neighbourhood, phones: Sequence[Client]) -> None:
     """Every phone acts when it wants to, and at no other time, until all have announced."""
     waiting = [(START, place) for place in range(len(phones))]
     while waiting:
@@ -138,7 +137,7 @@ def right_guesses(street: Neighbourhood, clock: Clock, patch: pytest.MonkeyPatch
     adversary.joined = [token_hash(phone.transport._token) for phone in phones]  # type: ignore[attr-defined]
     truth = {}
     for phone in phones:
-        held = blind_pass.find(phone.store, phone.transport.url, 1)
+        held = anonymity.find(phone.store, phone.transport.url, 1)
         assert held is not None
         truth[held.token] = token_hash(phone.transport._token)  # type: ignore[attr-defined]
     assert len(adversary.asked) == len(adversary.redeemed) == PHONES
@@ -154,32 +153,32 @@ def test_the_best_guess_is_no_better_than_chance(
     assert right_guesses(street, clock, monkeypatch) <= BY_CHANCE
 
 
-def numbered(key: TokenKey, seed: bytes, coins: ByteSource) -> Wish:
+def numbered(key: TokenKey, seed: bytes, rand: ByteSource) -> PendingToken:
     """A broken phone: nonces count upwards."""
     numbered.count += 1  # type: ignore[attr-defined]
 
     def counting(size: int) -> bytes:
-        return numbered.count.to_bytes(32, "big") if size == 32 else read(coins, size)  # type: ignore[attr-defined]
+        return numbered.count.to_bytes(32, "big") if size == 32 else read(rand, size)  # type: ignore[attr-defined]
 
-    return tokens.__dict__["_wish"](key, seed, counting)  # type: ignore[no-any-return]
+    return tokens.__dict__["_prepare"](key, seed, counting)  # type: ignore[no-any-return]
 
 
-def soon(info: RoundInfo, middle: int, coins: ByteSource) -> tuple[int, Moments]:
+def soon(info: RoundInfo, middle: int, rand: ByteSource) -> Moments:
     """A broken phone: it redeems as long after the middle as it asked after the opening."""
-    issue_at, moments = schedule.__dict__["_draw_nameless"](info, middle, coins)
-    return issue_at, Moments(middle + issue_at - info.opens, moments.report_at)
+    moments: Moments = round_session.__dict__["_draw_anonymous"](info, middle, rand)
+    return replace(moments, announce_at=middle + moments.issue_at - info.opens)
 
 
-def hasty(transport: HttpTransport, terms: AnonymityTerms, token: bytes = b"") -> Transport:
+def hasty(transport: HttpTransport, route: Route, token: bytes = b"") -> Transport:
     """A broken phone: no relay, and its own connection once more."""
-    made = NamelessTransport(transport.url, replace(terms, relay=""), token)
+    made = AnonymousTransport(transport.url, replace(route, relay=""), token)
     made.fetch = transport.fetch  # type: ignore[method-assign]
     return made
 
 
 @pytest.mark.parametrize(
     ("module", "name", "broken"),
-    [(tokens, "wish", numbered), (schedule, "draw_nameless", soon), (HttpTransport, "without_name", hasty)],
+    [(tokens, "prepare", numbered), (round_session, "draw_anonymous", soon), (HttpTransport, "anonymous", hasty)],
     ids=["nonces", "moments", "connection"],
 )
 def test_broken_phones_are_caught(
@@ -199,24 +198,28 @@ def test_broken_phones_are_caught(
 class Tagging(HttpTransport):
     """What one phone sees of a server that has special keys for it."""
 
-    special: AnonymityTerms | None
+    special: AnonymityInfo | None
+    service: Service
 
     def current_round(self) -> RoundInfo:
         honest = super().current_round()
         if self.special is None or (document := honest.document) is None:
             return honest
-        return RoundInfo.from_plain({**document, "anonymous": self.special.to_plain()})
+        lie = {**document, "anonymous": self.special.to_plain()}
+        return RoundInfo.from_plain(self.service.round_signer.signed(lie))
 
-    def without_name(self, terms: AnonymityTerms, token: bytes = b"") -> Any:
+    def anonymous(self, route: Route, token: bytes = b"") -> Any:
         return self
 
 
-def tagged_phone(street: Neighbourhood, folder: Path, special: AnonymityTerms | None) -> Phone:
+def tagged_phone(street: Neighbourhood, folder: Path, special: AnonymityInfo | None) -> Client:
     ((_, token),) = street.service.devices.enrol_many(1, street.service.now)
     transport = Tagging(street.url, token)
-    transport.special = special
-    phone = Phone(Store.open(folder), transport, coins=seeded(b"tagged"), clock=street.clock)
+    transport.special, transport.service = special, street.service
+    phone = Client(Store.open(folder), transport, rand=seeded(b"tagged"), clock=street.clock)
     Limits(report=Fraction(16), window=Fraction(1000), life=Fraction(10_000)).save(phone.store)
+    with pytest.raises(Refused, match="no list yet"):
+        phone.sync()  # it knows the keys by then, and takes part
     return phone
 
 
@@ -232,15 +235,15 @@ def test_keys_for_one_phone_are_noticed_at_its_next_sync(
 ) -> None:
     honest = street.terms()
     special = {
-        "token key": AnonymityTerms(TokenSecret.generate().key, honest.gateway, honest.relay),
-        "relay": AnonymityTerms(honest.token_key, honest.gateway, "http://127.0.0.1:9/special"),
+        "token key": replace(honest, token_key=TokenSecret.generate().key),
+        "relay": replace(honest, relay="http://127.0.0.1:9/special"),
         "nothing": None,
     }[what]
     phone = tagged_phone(street, tmp_path / "phone", special)
     phone.report()
     published(street.service, clock)
     phone.sync()
-    assert bool(witness.trouble(phone.store, street.url)) == (what != "nothing")
+    assert bool(split_view.rejection(phone.store, street.url)) == (what != "nothing")
     clock.now = START + 100_000  # the next day: one round a day
     street.service.rounds.open(street.service.now)
     outcome = phone.report()
@@ -251,13 +254,26 @@ def test_keys_for_one_phone_are_noticed_at_its_next_sync(
 def test_an_owner_can_want_a_crowd_and_no_names(street: Neighbourhood, clock: Clock) -> None:
     lonely, content = street.phone("lonely", (SPAM,)), street.phone("content", (SPAM,))
     lonely.limits.changed({"least_crowd": 100}).save(lonely.store)
-    for moment in (START, (START + COLLECTS) // 2 - 1, COLLECTS - 1, COLLECTS, CLOSES - 1):
+    for moment in (START, START + 120, (START + COLLECTS) // 2 - 1, COLLECTS - 1, COLLECTS, CLOSES - 1):
         clock.now = moment
         street.service.rounds.advance(street.service.now)
         outcomes = [phone.report() for phone in (lonely, content)]
-    assert outcomes[0].words.endswith("2 phones are here without a name, and the owner wants 100.")
+    assert outcomes[0].words.endswith("2 phones take part anonymously, and the owner wants 100.")
     assert lonely.store.rows("SELECT * FROM ledger") == []
     assert len(content.store.rows("SELECT * FROM ledger")) == 1
+
+
+def test_a_set_is_counted_in_the_callers_own_area_code(street: Neighbourhood, clock: Clock) -> None:
+    """Seven phones of another area code hide nobody in this one."""
+    lonely, *others = (street.phone(f"phone {place}", (SPAM if place < 4 else "+12125550143",)) for place in range(11))
+    lonely.limits.changed({"least_crowd": 5}).save(lonely.store)
+    one_day(street, (lonely, *others))
+    for moment in (COLLECTS, CLOSES - 1):
+        clock.now = moment
+        street.service.rounds.advance(street.service.now)
+        outcomes = [phone.report() for phone in (lonely, *others)]
+    assert outcomes[0].words.endswith("4 phones take part anonymously, and the owner wants 5.")
+    assert {outcome.action for outcome in outcomes[1:]} == {"sent"}
 
 
 def test_a_phone_that_reports_without_a_name_only_joins_no_round_by_name(
@@ -269,4 +285,7 @@ def test_a_phone_that_reports_without_a_name_only_joins_no_round_by_name(
         phone = street.phone("shy", (SPAM,))
         phone.limits.changed({"by_name": False}).save(phone.store)
         outcome = phone.report()
-    assert (outcome.action, outcome.words) == ("stopped", "The server wants reports by name, and the owner does not.")
+    assert (outcome.action, outcome.words) == (
+        "stopped",
+        "Nothing is sent: the server wants reports by name, and the owner does not.",
+    )

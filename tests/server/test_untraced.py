@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from opentelemetry import trace
 from hushcall.server.http import app
-from hushcall.server.serve import running
+from hushcall_lab.servers import running
 from hushcall.server.service import open_service
 from hushcall.server.settings import load_settings
 

@@ -14,12 +14,13 @@ import sqlalchemy as sa
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Village, bearer, operator_token, serving
 
-from hushcall.privacy.coins import seeded
-from hushcall.profiles import PROFILES
+from hushcall.mechanisms.profiles import PROFILES
+from hushcall.protocol.randomness import seeded
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
 from hushcall.server.publishing.publisher import newest_list
-from hushcall.server.rounds.windows import rounds_in_window
+from hushcall.server.rounds import holding
+from hushcall.server.rounds.round_data import rounds_in_window
 from hushcall.server.service import Service
 
 OTHERS = [f"+1202555{place:04}" for place in range(200, 240)]
@@ -57,7 +58,7 @@ def test_what_no_day_shows_two_days_do_and_the_list_says_so(village: Village) ->
     (entry,) = made.entries
     assert (entry.number, entry.days, entry.window, made.format) == (SPAM, 1, 2, "hushcall-list/2")
     assert entry.estimate == pytest.approx(12, abs=2.5)
-    assert made.terms.block(entry)  # two days of evidence: no need to wait for a second finding
+    assert not made.header.block(entry)  # that takes reports of later rounds
 
 
 def test_tallies_stay_for_the_window_and_not_a_round_longer(village: Village) -> None:
@@ -71,7 +72,7 @@ def test_lies_up_to_the_tolerance_list_nobody_and_more_evidence_does(village: Vi
     village.to("published", DAY)
     assert findings(village.service) == []
     village.clock.now += 10_000
-    village.service.rounds.discard(_held(village), "so that no window has it")
+    holding.discard(village.service.store, _held(village), "so that no window has it")
     village.to("published", [SPAM] * 20 + OTHERS)
     assert [found[1:] for found in findings(village.service)] == [(SPAM, 1)]
 
@@ -79,7 +80,7 @@ def test_lies_up_to_the_tolerance_list_nobody_and_more_evidence_does(village: Vi
 def _held(village: Village) -> int:
     """A round that is stopped before it is decoded."""
     number = village.to("closed", OTHERS)
-    village.service.rounds.hold(number, "a test")
+    holding.hold(village.service.store, number, "a test")
     village.clock.now += 10_000
     return number
 
@@ -105,7 +106,7 @@ def test_a_number_warns_first_and_blocks_from_its_second_day(village: Village) -
         assert made is not None
         (entry,) = made.entries
         assert entry.window == 1
-        blocks.append(made.terms.block(entry))
+        blocks.append(made.header.block(entry))
     assert blocks == [False, True]
 
 
@@ -119,9 +120,9 @@ def test_a_window_of_one_keeps_nothing(make_service: MakeService, database: str,
 
 def test_a_discarded_round_leaves_every_window(village: Village) -> None:
     first = village.to("closed", DAY)
-    rounds = village.service.rounds
-    rounds.hold(first, "odd")
-    rounds.discard(first, "a flood")
+    store = village.service.store
+    holding.hold(store, first, "odd")
+    holding.discard(store, first, "a flood")
     village.clock.now += 1000
     village.to("published", DAY)
     assert findings(village.service) == []
@@ -130,12 +131,12 @@ def test_a_discarded_round_leaves_every_window(village: Village) -> None:
 
 def test_a_held_round_keeps_what_it_needs_to_go_on_however_late(village: Village) -> None:
     first = village.to("closed", DAY)
-    village.service.rounds.hold(first, "odd")
+    holding.hold(village.service.store, first, "odd")
     village.clock.now += 1000
     for _ in range(5):
         village.to("published", OTHERS)
     assert findings(village.service) == []
-    village.service.rounds.release(first)
+    holding.release(village.service.store, first)
     done = village.service.rounds.advance(village.service.now)
     assert done[:2] == ["round 1 is decoded", "round 1 is published"]
     assert kept(village.service) == [4, 5, 6]

@@ -1,4 +1,4 @@
-"""Short versions of ``hushcall prove``: the promised rates, with the real code, within wide limits.
+"""Short versions of ``hushcall-lab prove``: the promised rates, with the real code, within wide limits.
 
 Coins are seeded, so a result is the same on every machine; drawn afresh, each limit would be missed less than once in
 10³ at the promised rate. One row of each kind runs in ``make test``, the others are long proofs.
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hushcall.lab.prove import statistics
-from hushcall.lab.prove.planted_rules import BUGS
+from hushcall_lab.proofs import statistics
+from hushcall_lab.proofs.decision_bugs import BUGS
 
 
 def long(*values: Any) -> Any:

@@ -11,17 +11,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.mechanisms import SUFFIXES, reports_of
+from tests.mechanisms.cases import SUFFIXES, reports_of
 
-from hushcall.learn import theory
-from hushcall.learn.local_hashing import HashTally, LocalHashingLearner, support_counts
-from hushcall.learn.original_histogram import OriginalHistogramLearner
-from hushcall.learn.subspace import SubspaceLearner
-from hushcall.privacy.coins import seeded, words
-from hushcall.report.local_hashing import LocalHashing
-from hushcall.report.original_histogram import OriginalHistogram
-from hushcall.report.randomisers import ChannelRandomiser, RandomisedResponse, basic, extended, tuned
-from hushcall.report.subspace import Subspace
+from hushcall.mechanisms.local_hashing.client import LocalHashing
+from hushcall.mechanisms.local_hashing.server import LocalHashingAggregator, support_counts
+from hushcall.mechanisms.mechanism import RandomisedResponse
+from hushcall.mechanisms.randomisers import ChannelRandomiser, basic, extended, tuned
+from hushcall.mechanisms.subspace.client import Subspace
+from hushcall.mechanisms.subspace.server import SubspaceAggregator
+from hushcall.mechanisms.succinct_histogram import theory
+from hushcall.mechanisms.tallies import HashTally
+from hushcall.protocol.randomness import seeded, words
+from hushcall_lab.rivals.original_histogram.client import OriginalHistogram
+from hushcall_lab.rivals.original_histogram.server import OriginalHistogramAggregator
+from hushcall_lab.study import paper_formulas
 
 CHANNELS = [
     basic(Fraction(8.8) / 4),
@@ -48,7 +51,7 @@ def channel_estimates(
 def test_channel_estimates(randomiser: ChannelRandomiser, holders: int) -> None:
     runs = 200_000
     estimates = channel_estimates(randomiser, 1000, holders, runs, np.random.default_rng(1))
-    formula = theory.channel_variance(randomiser, 1000, holders)
+    formula = paper_formulas.channel_variance(randomiser, 1000, holders)
     # The formula averages over the random position; given the positions nothing is lost, so both agree but for that
     # term.
     assert estimates.var() == pytest.approx(formula, rel=0.02)
@@ -69,21 +72,21 @@ def test_the_phones_own_draws_have_the_channels_odds(randomiser: ChannelRandomis
 
 def test_absent_estimates_of_olh() -> None:
     """2000 real reports, 200 000 numbers that nobody holds: pairwise independent, so their spread is the formula's."""
-    learner = LocalHashingLearner(LocalHashing(3.0), SUFFIXES)
-    tally = learner.tally(reports_of(learner, list(range(2_000_000, 2_002_000)), b"olh"))
-    estimates = learner.estimate(tally, range(5_000_000, 5_200_000))
-    formula = learner.law(2000).variance(0)
+    aggregator = LocalHashingAggregator(LocalHashing(3.0), SUFFIXES)
+    tally = aggregator.tally(reports_of(aggregator, list(range(2_000_000, 2_002_000)), b"olh"))
+    estimates = aggregator.estimate(tally, range(5_000_000, 5_200_000))
+    formula = aggregator.law(2000).variance(0)
     assert estimates.var() == pytest.approx(formula, rel=0.02)
     assert abs(estimates.mean()) < 4 * math.sqrt(formula / 200_000)
 
 
 def test_absent_estimates_of_the_original_oracle() -> None:
     mechanism = OriginalHistogram(15.0, channels=1, item_bits=24)
-    learner = OriginalHistogramLearner(mechanism, SUFFIXES)
-    tally = learner.tally(reports_of(learner, list(range(2_000_000, 2_002_000)), b"original"))
-    estimates = learner.estimate(tally, range(5_000_000, 5_200_000))
-    formula = learner.law(2000).variance(0)
-    assert formula == pytest.approx(theory.channel_variance(mechanism.randomiser, 2000, 0), rel=1e-9)
+    aggregator = OriginalHistogramAggregator(mechanism, SUFFIXES)
+    tally = aggregator.tally(reports_of(aggregator, list(range(2_000_000, 2_002_000)), b"original"))
+    estimates = aggregator.estimate(tally, range(5_000_000, 5_200_000))
+    formula = aggregator.law(2000).variance(0)
+    assert formula == pytest.approx(paper_formulas.channel_variance(mechanism.randomiser, 2000, 0), rel=1e-9)
     assert estimates.var() == pytest.approx(formula, rel=0.02)
     assert abs(estimates.mean()) < 4 * math.sqrt(formula / 200_000)
 
@@ -91,11 +94,11 @@ def test_absent_estimates_of_the_original_oracle() -> None:
 @pytest.mark.parametrize("bits", [3, 6, 14])
 def test_absent_estimates_of_subspace_over_the_whole_domain(bits: int) -> None:
     """All eight million suffixes, one transform: within 1 % of theory."""
-    learner = SubspaceLearner(Subspace(4.0, bits), SUFFIXES)
-    tally = learner.tally(reports_of(learner, list(range(2_000_000, 2_002_000)), b"subspace"))
-    counts = learner.support(tally)[5_000_000:9_000_000].astype(np.float64)
-    estimates = np.asarray(learner.law(2000).estimate(counts))
-    assert estimates.std() == pytest.approx(math.sqrt(learner.law(2000).variance(0)), rel=0.01)
+    aggregator = SubspaceAggregator(Subspace(4.0, bits), SUFFIXES)
+    tally = aggregator.tally(reports_of(aggregator, list(range(2_000_000, 2_002_000)), b"subspace"))
+    counts = aggregator.support(tally)[5_000_000:9_000_000].astype(np.float64)
+    estimates = np.asarray(aggregator.law(2000).estimate(counts))
+    assert estimates.std() == pytest.approx(math.sqrt(aggregator.law(2000).variance(0)), rel=0.01)
 
 
 @pytest.mark.parametrize("response", [RandomisedResponse.of(3.0, 21), RandomisedResponse.of(4.0, 64)])
@@ -112,16 +115,16 @@ def test_the_whole_olh_estimate_of_a_held_item() -> None:
     """4000 rounds of 40 real phones, 20 of them holders: mean within 4 standard errors, variance within 10 % (4.5 of
     its own).
     """
-    learner = LocalHashingLearner(LocalHashing(3.0), SUFFIXES)
+    aggregator = LocalHashingAggregator(LocalHashing(3.0), SUFFIXES)
     items = [5_550_143] * 20 + list(range(2_000_000, 2_000_020))
-    tally = learner.tally(reports_of(learner, items * 4000, b"rounds"))
+    tally = aggregator.tally(reports_of(aggregator, items * 4000, b"rounds"))
     estimates = np.array(
         [
             float(
-                learner.law(40).estimate(
+                aggregator.law(40).estimate(
                     float(
                         support_counts(
-                            HashTally(tally.made_by, tally.seeds[at : at + 40], tally.values[at : at + 40]),
+                            HashTally(tally.made_by, tally.rows[at : at + 40], tally.values[at : at + 40]),
                             [5_550_143],
                             21,
                         )[0]
@@ -131,7 +134,7 @@ def test_the_whole_olh_estimate_of_a_held_item() -> None:
             for at in range(0, 160_000, 40)
         ]
     )
-    formula = learner.law(40).variance(20)
+    formula = aggregator.law(40).variance(20)
     assert abs(estimates.mean() - 20) < 4 * math.sqrt(formula / 4000)
     assert estimates.var() == pytest.approx(formula, rel=0.10)
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tests.vectors.operations import Vector, phone_of
 
-from hushcall.numbers import NANP
-from hushcall.privacy.coins import ONE, seeded
-from hushcall.protocol.blocklist import Blocklist, Entry, Terms, delta, renumbered
-from hushcall.report.codes import ExtendedHamming
+from hushcall.mechanisms.succinct_histogram.codes import ExtendedHamming
+from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader, delta
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.randomness import ONE, seeded
 
 SEED = bytes(range(32)).hex()
 OTHER = bytes(range(255, 223, -1)).hex()
@@ -235,7 +235,7 @@ PHONES: dict[str, Vector] = {
 
 def _block(what: str, phone: Vector) -> str:
     """Coins as one draws them: the first read of a stream seeded by the vector's name."""
-    return seeded(what.encode())(phone_of(**phone).coin_bytes).hex()
+    return seeded(what.encode())(phone_of(**phone).rand_size).hex()
 
 
 def reports() -> list[tuple[str, str, Vector]]:
@@ -330,12 +330,21 @@ def rounds() -> list[tuple[str, str, Vector]]:
     keys = {"token_key": "00ff", "gateway": "01", "relay": "https://relay.example"}
     named = {"1": {"opened": SEED}, "2": {"opened": SEED, "decided": OTHER}}
     file = json.dumps({"format": "hushcall-rounds/1", "rounds": named})
+    fraction = {**opened, "profile": {**profile, "epsilon": 6.5}}
+    odds = {"kind": "tuned", "keep": str(3 << 62), "flip": str(1 << 60), "noise": str(1 << 61)}
+    oracle = {"epsilon": 3.0, "size": 21, "item_bits": 24}
+    nested = {"mechanism": "sh", "rounds": 2, "randomiser": odds, "round_epsilon": "22/5", "oracle": oracle}
+    histogram = {**decided, "buckets": {"202": {**runs, "parameters": nested}}}
+    abroad = {**opened, "anonymous": {**keys, "relay": "https://relä.example/\U0001f4de"}}
     return [
         ("opened: id, plan, window, seed, mechanism, epsilon", "round_parts", {"document": opened}),
         ("decided: buckets and the size of uploads too", "round_parts", {"document": decided}),
         ("decided by a server that names no size", "round_parts", {"document": {**decided, "upload_bytes": None}}),
         ("times, state and what is unknown are in no part", "round_parts", {"document": moved}),
         ("opened for phones without names: their keys too", "round_parts", {"document": {**opened, "anonymous": keys}}),
+        ("an epsilon with a fraction", "round_parts", {"document": fraction}),
+        ("every epsilon has a point, an integer has none", "round_parts", {"document": histogram}),
+        ("what is not ASCII is escaped in UTF-16", "round_parts", {"document": abroad}),
         ("a file that names two rounds", "rounds_named", {"file": file}),
         ("another format names nothing", "rounds_named", {"file": file.replace("rounds/1", "rounds/2")}),
         ("what is no JSON names nothing", "rounds_named", {"file": file[:-1]}),
@@ -343,7 +352,7 @@ def rounds() -> list[tuple[str, str, Vector]]:
 
 
 def lists() -> list[tuple[str, str, Vector]]:
-    terms = Terms("subspace", 4.0, 10, 0.001, NANP.name, 7)
+    terms = ListHeader("subspace", 4.0, 10, 0.001, NANP.name, 7)
     seen = (1_794_700_800, 1_794_787_200)
     often = Entry("+12025550101", *seen, 2, 26.0, 8.0, 40.0, 1e-9)
     once = Entry("+12025550102", *seen, 1, 12.0, 4.0, 20.0, 1e-4)
@@ -356,18 +365,30 @@ def lists() -> list[tuple[str, str, Vector]]:
     lines = text.splitlines(keepends=True)
     usual = {"list": newer, "contacts": [], "block_days": 2, "block_phones": None}
     held = {**usual, "list": text}
+    tiers = replace(new, header=replace(terms, block_rounds=32), entries=(
+        replace(often, days=9, window=7, block=False), replace(many, window=1, block=True, hinted=True),
+    )).to_bytes().decode()  # fmt: skip
+    said = {**usual, "list": tiers, "block_days": None}
     return [
         ("seen on two days: block", "verdict", {**held, "number": often.number}),
         ("seen once, by fewer than tau for sure: warn", "verdict", {**held, "number": once.number}),
         ("seen once, by tau for sure: block", "verdict", {**usual, "number": many.number}),
         ("a policy of its own: warn", "verdict", {**usual, "number": many.number, "block_phones": 10.5}),
+        ("the entry says that it warns, however often it was found", "verdict", {**said, "number": often.number}),
+        ("the entry says that it blocks", "verdict", {**said, "number": many.number}),
+        ("the owner blocks at once", "verdict", {**said, "number": often.number, "block_days": 1}),
+        ("the owner waits longer than the list", "verdict", {**said, "number": many.number, "block_days": 2}),
         ("a contact: allow, though listed", "verdict", {**held, "number": often.number, "contacts": [often.number]}),
         ("not listed: allow", "verdict", {**held, "number": many.number}),
         ("a shorter number is another number", "verdict", {**held, "number": short.number}),
         ("the beginning of a number is not it", "verdict", {**usual, "number": "+1202555010"}),
         ("one removed, one changed, one added", "apply_delta", {"list": text, "delta": change}),
         ("back again", "apply_delta", {"list": newer, "delta": delta(new, old).decode()}),
-        ("no change but the header", "apply_delta", {"list": text, "delta": delta(old, renumbered(old, 5)).decode()}),
+        (
+            "no change but the header",
+            "apply_delta",
+            {"list": text, "delta": delta(old, replace(old, version=5)).decode()},
+        ),
         ("bad: no header", "verdict", {**held, "list": "".join(lines[1:]), "number": often.number}),
         ("bad: out of order", "verdict", {**held, "list": lines[0] + lines[2] + lines[1] + lines[3], "number": "+1"}),
         ("bad: an entry is missing", "verdict", {**held, "list": "".join(lines[:-1]), "number": often.number}),

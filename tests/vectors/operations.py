@@ -6,31 +6,31 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+from tests.mechanisms.rappor import Rappor
+
+from hushcall.client.calls.candidates import choose as choose_among
+from hushcall.client.screening.lookup import LoadedList, Policy, check
 from hushcall.errors import HushcallError
-from hushcall.mechanisms.schemes import SCHEMES
-from hushcall.numbers import NANP, Number, plan_named
-from hushcall.phone.calls.candidates import choose as choose_among
-from hushcall.phone.screening.lookup import LoadedList, Policy, check
-from hushcall.privacy.accounting import Accounting
-from hushcall.privacy.coins import keyed, read, seeded, uniform
-from hushcall.protocol import charter
+from hushcall.mechanisms import randomisers
+from hushcall.mechanisms.local_hashing.client import LocalHashing, MultiplyShift
+from hushcall.mechanisms.mechanism import RandomisedResponse
+from hushcall.mechanisms.randomisers import Accounting, ChannelRandomiser
+from hushcall.mechanisms.registry import MECHANISMS
+from hushcall.mechanisms.subspace.client import Subspace, WholeNumber, linear_hash
+from hushcall.mechanisms.succinct_histogram.client import SuccinctHistogram, channel_hashes
+from hushcall.mechanisms.succinct_histogram.codes import ExtendedHamming
+from hushcall.protocol import round_commitment as charter
 from hushcall.protocol.blocklist import apply_delta
 from hushcall.protocol.items import PLACED, SUFFIX
+from hushcall.protocol.numbers import NANP, Number, plan_named
+from hushcall.protocol.randomness import keyed, read, seeded, uniform
 from hushcall.protocol.round_document import RoundInfo
 from hushcall.protocol.seeds import derive
 from hushcall.protocol.states import COLLECTING
 from hushcall.protocol.wire import pad
-from hushcall.report import randomisers
-from hushcall.report.codes import ExtendedHamming
-from hushcall.report.hashing import MultiplyShift
-from hushcall.report.local_hashing import LocalHashing
-from hushcall.report.original_histogram import OriginalHistogram, row_sign
-from hushcall.report.prefix_extending import PrefixExtending
-from hushcall.report.randomisers import ChannelRandomiser, RandomisedResponse
-from hushcall.report.rappor import Rappor
-from hushcall.report.subspace import Subspace, WholeNumber, linear_hash
-from hushcall.report.succinct_histogram import SuccinctHistogram, channel_hashes
-from hushcall.report.tree_histogram import TreeHistogram
+from hushcall_lab.rivals.original_histogram.client import OriginalHistogram, row_sign
+from hushcall_lab.rivals.prefix_extending.client import PrefixExtending
+from hushcall_lab.rivals.tree_histogram.client import TreeHistogram
 
 Vector = dict[str, Any]
 Phone = LocalHashing | Subspace | OriginalHistogram | SuccinctHistogram | PrefixExtending | TreeHistogram | Rappor
@@ -154,7 +154,7 @@ def parse_report(mechanism: Vector, report: str) -> Vector:
 
 
 def bucket_and_item(number: str, kind: str) -> Vector:
-    parsed, items = NANP.parse(number), SCHEMES[kind].items
+    parsed, items = NANP.parse(number), MECHANISMS[kind].items
     return {"bucket": items.bucket(parsed), "item": str(items.item(parsed, NANP))}
 
 
@@ -169,7 +169,7 @@ def choose(candidates: list[str], coins: str) -> Vector:
     return {"number": str(number), "dummy": made_up}
 
 
-def verdict(list: str, number: str, contacts: list[str], block_days: int, block_phones: float | None) -> Vector:  # noqa: A002
+def verdict(list: str, number: str, contacts: list[str], block_days: int | None, block_phones: float | None) -> Vector:  # noqa: A002
     loaded = LoadedList.from_bytes(list.encode())
     found = check(loaded, number, Policy(block_days, block_phones, frozenset(contacts)), now=0)
     return {"action": found.action.value, "listed": loaded.find(number) is not None}

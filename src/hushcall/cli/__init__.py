@@ -1,27 +1,101 @@
-"""The command line: one file per command or small group of them. ``hushcall --help`` lists them."""
+"""The command line: the list of commands. Each imports what it needs when it runs, so the client's need no numpy."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Annotated
 
+import typer
 import typer.main
 
-from hushcall.cli.app import app
-from hushcall.errors import HushcallError
+from hushcall.cli import export, home, plan
+from hushcall.cli.client import commands
+from hushcall.cli.server import admin, archive, config, keys, rounds, serve
+from hushcall.errors import HushcallError, MovedCommand
+from hushcall.version import __version__
+
+app = typer.Typer(
+    name="hushcall",
+    help="Learns which phone numbers spam people, from call logs that stay private.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("serve")(serve.serve)
+app.command("decode")(serve.decode)
+app.command("relay")(serve.relay)
+app.add_typer(rounds.rounds, name="round")
+app.add_typer(admin.admin, name="admin")
+app.add_typer(keys.keys, name="keys")
+app.add_typer(config.config, name="config")
+app.command("backup")(archive.backup)
+app.command("restore")(archive.restore)
+app.command("plan-of")(config.plan_of)
+app.add_typer(archive.archive, name="archive")
+app.command("learn")(archive.learn)
+app.add_typer(commands.phone, name="phone")
+app.add_typer(home.home, name="home")
+app.command("export")(export.export)
+app.command("privacy")(plan.privacy)
+app.command("plan")(plan.plan)
+
+LAB_COMMANDS = ("audit", "bench", "data", "demo", "experiment", "prove", "simulate", "lab")
+"""Commands that the package hushcall-lab has now. ``hushcall lab X`` is ``hushcall-lab X``."""
 
 
-@cache
-def commands() -> Any:
-    """All commands with their options, put together once: ``app()`` would do so anew at every call."""
-    return typer.main.get_command(app)
+def _add_moved(group: typer.Typer, name: str, *words: str) -> None:
+    def moved() -> None:
+        raise MovedCommand(*words)
+
+    any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
+    group.command(name, hidden=True, add_help_option=False, context_settings=any_arguments)(moved)
+
+
+for _name in LAB_COMMANDS:
+    _add_moved(app, _name, f"hushcall {_name}", "hushcall-lab" if _name == "lab" else f"hushcall-lab {_name}")
+_add_moved(commands.phone, "simulate", "hushcall phone simulate", "hushcall-lab phones")
+_FOLLOWS = "hushcall home run follows the log, and hushcall phone ingest FILE reads what is new in it"
+_add_moved(commands.phone, "watch", "hushcall phone watch", "hushcall home init --log FILE", _FOLLOWS)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        print(f"hushcall {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:
-    """Run a command; an error of ours is one line on stderr and exit status 2 (of a store: 3 to 10), no traceback."""
+    run(app)
+
+
+def run(commands: typer.Typer) -> None:
+    """Runs a command. An error of ours, or the system, is one line on stderr and exit status 2 (a store: 3 to 10)."""
     try:
-        commands()()
+        _built(commands)()
     except HushcallError as error:
         print(f"hushcall: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except OSError as error:
+        if error.errno is None:  # not the system's: some libraries derive their errors from OSError
+            raise
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        print(f"hushcall: {where}{error.strerror}.", file=sys.stderr)
+        raise SystemExit(HushcallError.exit_code) from None
+
+
+@cache
+def _built(commands: typer.Typer) -> Callable[[], object]:
+    """The click command. ``commands()`` would build it anew at every call."""
+    return typer.main.get_command(commands)

@@ -1,4 +1,4 @@
-"""``hushcall export``: a blocklist comes in, the file that some app or exchange imports leaves."""
+"""``hushcall export``: writes a blocklist in the format of an app, an exchange or a router."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from hushcall.atomic_file import atomic_write
 from hushcall.cli import show
-from hushcall.cli.phone.home import Home, folder_of
+from hushcall.cli.options import Home, folder_of
 from hushcall.errors import InvalidData, InvalidParameter
-from hushcall.whole_file import write_whole
 from hushcall.wording import counted
 
 STANDARD = "-"
@@ -37,15 +37,7 @@ def export(
 
     [bold]Examples[/bold]
 
-      hushcall export --names
-
-      hushcall export --to yacb --out yacb.csv
-
       hushcall export --to fritzbox --limit 1000 --out fritzbox.xml
-
-      hushcall export --to asterisk --list blocklist.jsonl --out blacklist.txt
-
-      hushcall export --to plain --warned
 
       curl -s https://example.org/v1/lists/current/blocklist.jsonl | hushcall export --to plain --list -
     """
@@ -69,7 +61,7 @@ def export(
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    write_whole(Path(out), data, "--out")
+    atomic_write(Path(out), data, "--out")
     outcome = {"to": to, "out": out, "version": blocklist.version, "numbers": len(blocklist.entries)}
     if json:
         show.print_json({**outcome, "bytes": len(data), "media_type": writer.media_type})
@@ -81,9 +73,8 @@ def export(
 
 
 def _synced(home: Path | None) -> bytes:
-    """The list that this phone fetched and verified last."""
-    from hushcall.phone.home.store import LISTS
-    from hushcall.phone.screening.lookup import LIST_FILE
+    from hushcall.client.screening.lookup import LIST_FILE
+    from hushcall.client.storage.store import LISTS
 
     path = folder_of(home) / LISTS / LIST_FILE
     if not path.exists():

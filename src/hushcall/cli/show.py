@@ -1,4 +1,4 @@
-"""What commands share: JSON out, tables, a progress bar that only a person sees."""
+"""Output of commands: JSON, progress on a terminal, remarks on stderr."""
 
 from __future__ import annotations
 
@@ -6,31 +6,65 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from threading import Timer
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 console = Console(highlight=False)
-_aside = Console(stderr=True)
+_stderr = Console(stderr=True)
 
 
-def aside(words: str) -> None:
-    """One line on stderr."""
-    _aside.print(words, soft_wrap=True, markup=False, highlight=False)
+def aside(text: str) -> None:
+    """Prints one line on stderr."""
+    _stderr.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on stdout. Infinite numbers become the string "inf": JSON has none."""
+def remark(words: str) -> None:
+    """Prints what a person at the terminal, or a log, should know beside the output."""
+    print(f"hushcall: {words}", file=sys.stderr, flush=True)
+
+
+def out(words: str) -> None:
+    """Prints text as it is, without markup or line breaks."""
+    console.print(words, markup=False, soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """Prints one JSON document. Infinite numbers become the string "inf": JSON has none."""
     json.dump(_finite(value), sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
-def _finite(value: Any) -> Any:
+def say(value: object, json: bool, text: str) -> None:
+    """Prints a value as JSON, or a text as it is."""
+    if json:
+        print_json(value)
+    else:
+        out(text)
+
+
+def findings(name: str, rows: list[dict[str, Any]], json: bool, translated: Callable[[str], str] = str) -> None:
+    """Says of each topic whether it is well, and what to do. Exit status 1 where something is wrong."""
+    ok = all(row["ok"] for row in rows)
+    if json:
+        print_json({"ok": ok, name: rows})
+    for row in () if json else rows:
+        mark = "[green]ok[/]  " if row["ok"] else "[red]look[/]"
+        text = escape(f"{translated(row['topic'])}: {translated(row['words'])}")
+        console.print(f"{mark} {text}", soft_wrap=True)
+        if row["todo"]:
+            out(f"     {translated(row['todo'])}")
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -42,13 +76,13 @@ def _finite(value: Any) -> Any:
 
 @contextmanager
 def progress(label: str) -> Iterator[Progress]:
-    """A bar on stderr with the time left; silent where nobody watches."""
+    """A progress bar on stderr, only on a terminal."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=_aside,
+        console=_stderr,
         transient=True,
         disable=not sys.stderr.isatty(),
     )
@@ -58,9 +92,8 @@ def progress(label: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def said(words: str, after: float = 1.0) -> Iterator[None]:
-    """Say on stderr what is going on, once it has gone on for so many seconds: most of the time it is over by then."""
-    timer = Timer(after, lambda: aside(words))
+def remark_if_slow(text: str, after_seconds: float = 1.0) -> Iterator[None]:
+    timer = Timer(after_seconds, lambda: aside(text))
     timer.daemon = True
     timer.start()
     try:
@@ -70,42 +103,33 @@ def said(words: str, after: float = 1.0) -> Iterator[None]:
 
 
 @contextmanager
-def busy(after: float = 5.0) -> Iterator[Callable[[str], None]]:
-    """A function to say what is being done: a spinner where somebody watches, else a line for what takes long."""
-    timers: list[Timer] = []
-    with _aside.status("") if sys.stderr.isatty() else nullcontext() as spinner:
+def busy(after_seconds: float = 5.0) -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows the current step: beside a spinner on a terminal, else as a line if it is slow."""
+    with ExitStack() as slow, _stderr.status("") if sys.stderr.isatty() else nullcontext() as spinner:
 
-        def say(words: str) -> None:
-            for timer in timers:
-                timer.cancel()
-            if spinner is not None:
-                spinner.update(words)
-                return
-            timers.append(Timer(after, lambda: aside(words)))
-            timers[-1].daemon = True
-            timers[-1].start()
+        def say(text: str) -> None:
+            slow.close()
+            if spinner is None:
+                slow.enter_context(remark_if_slow(text, after_seconds))
+            else:
+                spinner.update(text)
 
-        try:
-            yield say
-        finally:
-            for timer in timers:
-                timer.cancel()
+        yield say
 
 
 def ready_to_decode() -> None:
-    """Compile the decoders where they are not on disk yet, and say so; otherwise the first decode would be silent."""
-    from hushcall.learn.kernels import compile_kernels
+    from hushcall.mechanisms.kernels.warm_up import compile_kernels
 
-    with said("Compiling the decoders, once on this machine: half a minute or so ..."):
+    with remark_if_slow(
+        "Loading the decoders (the first time on a machine they are compiled: half a minute or so) ..."
+    ):
         compile_kernels()
 
 
 def step(bar: Progress, label: str, done: int, total: int) -> None:
-    """Move the one task of a bar."""
     bar.update(bar.task_ids[0], description=label, completed=done, total=total)
 
 
 def blocks(share: float, width: int = 24) -> str:
-    """A bar of eighth blocks: a picture in one table cell."""
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

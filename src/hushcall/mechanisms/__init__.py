@@ -1,1 +1,1 @@
-"""The mechanisms by name: ``schemes`` is the table that pairs each one's two halves, ``parameters`` its JSON form."""
+"""The mechanisms: ``registry`` lists them by name, ``parameters`` is their JSON form."""

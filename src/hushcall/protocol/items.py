@@ -1,31 +1,35 @@
-"""What of a number goes through a randomiser, and back: suffix, all digits, or place of the area code and suffix.
+"""Items: the part of a number that goes through a randomiser. Its width, its range, and both directions.
 
-Each is a value with the same five answers; a mechanism's row in the scheme table names the one that it uses.
+An item is a weighted sum of the area code's index in the plan, the area code and the suffix. Nothing else in the
+library knows how wide an item is. Pages get the weights as plain data (:meth:`ItemCodec.layout`).
 
->>> from hushcall.numbers import NANP
+>>> from hushcall.protocol.numbers import NANP
 >>> number = NANP.parse("+12025550143")
->>> SUFFIX.item(number, NANP), DIGITS.item(number, NANP), SUFFIX.bucket(number), DIGITS.bucket(number)
-(5550143, 2025550143, 202, 0)
->>> [codec.bits(NANP) for codec in (SUFFIX, PLACED, DIGITS)]
-[24, 33, 34]
+>>> SUFFIX.item(number, NANP), SUFFIX.bucket(number), PLACED.bucket(number)
+(5550143, 202, 0)
+>>> [codec.bits(NANP) for codec in (SUFFIX, PLACED)]
+[24, 33]
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hushcall.numbers import Number, NumberingPlan
+from hushcall.protocol.numbers.plan import Number, NumberingPlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 WHOLE = 0
 """The one bucket of a round in which nothing travels in the clear."""
+T = TypeVar("T", int, "NDArray[np.int64]")
 
 
 class ItemCodec(ABC):
-    """One way to turn a number into an item of so many bits, and back."""
-
     bucketed = False
-    """Whether phones announce an area code and are counted by it; elsewhere the number is protected whole."""
+    """Whether clients announce an area code and are counted by it. Otherwise the number is protected whole."""
 
     @property
     def in_the_clear(self) -> str:
@@ -33,28 +37,49 @@ class ItemCodec(ABC):
         return "the area code" if self.bucketed else "nothing"
 
     def bucket(self, number: Number) -> int:
-        """What a phone announces: its caller's area code, or nothing."""
         return number.area if self.bucketed else WHOLE
 
     def buckets(self, plan: NumberingPlan) -> tuple[int, ...]:
-        """All that a phone may announce."""
         return plan.area_codes if self.bucketed else (WHOLE,)
 
-    def item(self, number: Number, plan: NumberingPlan) -> int:
-        """What of a number goes through the randomiser."""
-        return int(self.compose(plan.area_index[number.area], number.area, number.suffix, plan))
-
     @abstractmethod
-    def compose(self, place: Any, area: Any, suffix: Any, plan: NumberingPlan) -> Any:
-        """The item of an area code, its place in the plan and a suffix: plain arithmetic, so that arrays do too."""
+    def weights(self, plan: NumberingPlan) -> tuple[int, int, int]:
+        """(of the area code's index, of the area code, of the suffix) in an item."""
 
     @abstractmethod
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
-        """The inverse of :meth:`item`; None for what can be spelled out but nobody can have."""
+        """The inverse of :meth:`item`. None for an item that is no number."""
 
-    @abstractmethod
+    def compose(self, place: T, area: T, suffix: T, plan: NumberingPlan) -> T:
+        """The item of an area code, its index in the plan and a suffix. Arrays give an array."""
+        of_place, of_area, of_suffix = self.weights(plan)
+        return of_place * place + of_area * area + of_suffix * suffix
+
+    def item(self, number: Number, plan: NumberingPlan) -> int:
+        return self.compose(plan.area_index[number.area], number.area, number.suffix, plan)
+
+    def domain(self, plan: NumberingPlan) -> range:
+        """From the smallest to the largest item of a number in one bucket."""
+        first, last = plan.area_codes[0], plan.area_codes[-1]
+        start = self.compose(0, first, plan.first_suffix, plan)
+        return range(start, self.compose(len(plan.area_codes) - 1, last, plan.suffixes - 1, plan) + 1)
+
     def bits(self, plan: NumberingPlan) -> int:
-        """How wide an item is."""
+        return (self.domain(plan).stop - 1).bit_length()
+
+    def layout(self, plan: NumberingPlan) -> dict[str, Any]:
+        """All that a page's JavaScript needs to make an item of a number, in a plan with fixed lengths."""
+        return {
+            "country_code": plan.country_code,
+            "area_codes": plan.area_codes,
+            "area_digits": plan.area_digits,
+            "suffix_digits": plan.suffix_digits,
+            "first_suffix": plan.first_suffix,
+            "end_suffix": plan.suffixes,
+            "weights": self.weights(plan),
+            "item_bits": self.bits(plan),
+            "bucketed": self.bucketed,
+        }
 
 
 class _Suffix(ItemCodec):
@@ -62,43 +87,23 @@ class _Suffix(ItemCodec):
 
     bucketed = True
 
-    def compose(self, place: Any, area: Any, suffix: Any, plan: NumberingPlan) -> Any:
-        return suffix
+    def weights(self, plan: NumberingPlan) -> tuple[int, int, int]:
+        return 0, 0, 1
 
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
         return plan.existing(bucket, item)
 
-    def bits(self, plan: NumberingPlan) -> int:
-        return plan.suffix_bits
-
-
-class _Digits(ItemCodec):
-    """The national number as it is written: the original protocol's 34 bits."""
-
-    def compose(self, place: Any, area: Any, suffix: Any, plan: NumberingPlan) -> Any:
-        return area * plan.suffixes + suffix
-
-    def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
-        area, suffix = divmod(item, plan.suffixes)
-        return plan.existing(area, suffix)
-
-    def bits(self, plan: NumberingPlan) -> int:
-        return ((max(plan.area_codes) + 1) * plan.suffixes - 1).bit_length()
-
 
 class _Placed(ItemCodec):
-    """The area code's place in the plan, then the suffix: one bit less than the digits, and no gaps between areas."""
+    """The index of the area code, then the suffix: one bit less than the digits, and no gaps between area codes."""
 
-    def compose(self, place: Any, area: Any, suffix: Any, plan: NumberingPlan) -> Any:
-        return place << plan.suffix_bits | suffix
+    def weights(self, plan: NumberingPlan) -> tuple[int, int, int]:
+        return 1 << SUFFIX.bits(plan), 0, 1
 
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
-        return plan.existing(plan.area_codes[item >> plan.suffix_bits], item & ((1 << plan.suffix_bits) - 1))
-
-    def bits(self, plan: NumberingPlan) -> int:
-        return plan.area_bits + plan.suffix_bits
+        place, suffix = divmod(item, 1 << SUFFIX.bits(plan))
+        return plan.existing(plan.area_codes[place], suffix) if place < len(plan.area_codes) else None
 
 
 SUFFIX: ItemCodec = _Suffix()
-DIGITS: ItemCodec = _Digits()
 PLACED: ItemCodec = _Placed()

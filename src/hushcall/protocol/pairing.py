@@ -1,7 +1,4 @@
-"""How a phone is pointed at a server: an address and the digest of its root come in, one string leaves, and back.
-
-The digest stands behind the address as a fragment, which no server ever sees; as a QR code it is all that an
-owner needs.
+"""The pairing string: a server's address with the digest of its root as a fragment, which no server sees.
 
 >>> pairing("https://calls.example.org/", "ab" * 32)[:46]
 'https://calls.example.org#root-sha256=abababab'
@@ -17,11 +14,10 @@ MARK = "#root-sha256="
 
 
 def pairing(address: str, root_sha256: str) -> str:
-    """One string of both."""
     return address.rstrip("/") + MARK + root_sha256
 
 
 def split(text: str) -> tuple[str, str]:
-    """(address, digest) of such a string; of a plain address, the digest is empty."""
+    """(address, digest). The digest of a plain address is ""."""
     address, _, digest = text.partition(MARK)
     return address, digest

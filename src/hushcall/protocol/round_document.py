@@ -1,9 +1,7 @@
-"""What a server says about its current round: the value, its one writer and its one reader.
+"""The round document: what a server says about its current round.
 
-A server makes a :class:`RoundInfo` of its rows and sends ``to_plain()``; a phone reads that back with ``from_plain()``.
-A phone trusts none of it with its budget: this is what the server *asks*; ``terms`` and ``ledger`` of
-``phone.reporting`` decide what it gets. How reports of a bucket are made stands here as plain values:
-``mechanisms.parameters`` makes a mechanism of them.
+A server sends ``RoundInfo.to_plain()``, and a client reads it with ``from_plain()``. The client trusts none of it with
+its budget. The parameters of a bucket are plain values here: ``mechanisms.parameters`` builds a mechanism of them.
 """
 
 from __future__ import annotations
@@ -13,28 +11,93 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushcall import checks
-from hushcall.errors import InvalidParameter
-from hushcall.privacy.exact import epsilon_value
-from hushcall.protocol.anonymity import AnonymityTerms
+from hushcall.errors import InvalidMessage, InvalidParameter, InvalidToken
+from hushcall.protocol.anonymity.ohttp import KeyConfig
+from hushcall.protocol.anonymity.tokens import TokenKey
 from hushcall.protocol.blocklist import iso, unix
-from hushcall.protocol.seeds import SEED_BYTES, report_seed
+from hushcall.protocol.exact import epsilon_value
+from hushcall.protocol.seeds import SEED_BYTES, report_seed, ticket_bytes
 from hushcall.protocol.states import RoundState
-from hushcall.protocol.tickets import ticket_bytes
 
-MOST_WINDOW = 366
-MOST_UPLOAD, LEAST_UPLOAD = 65_536, 3
-"""Bytes of an upload. The least is a report of the subspace mechanism: what is sent where no bucket runs."""
-_TIMES = ("opens", "collects", "closes", "server_time")
+MAX_WINDOW_DAYS = 366
+MAX_ROUND = 999_999_999
+"""Of an id, as addresses have it."""
+MAX_UPLOAD, MIN_UPLOAD = 65_536, 3
+"""Bytes of an upload. The least is a report of the subspace mechanism. It is sent where no bucket runs."""
+_PHASES = ("opens", "collects", "closes")
+_TIMES = (*_PHASES, "server_time")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When the phases of an anonymous round begin and end, as it was planned when the round opened (unix seconds).
+
+    It is signed. The document's own times are not: they follow a server that is late.
+    """
+
+    opens: int
+    collects: int
+    closes: int
+
+    def __post_init__(self) -> None:
+        if not self.opens <= self.collects <= self.closes:
+            raise InvalidParameter("opens, collects, closes", "follow each other", self)
+
+    @property
+    def middle(self) -> int:
+        """When tokens are not issued any more, and are redeemed."""
+        return (self.opens + self.collects) // 2
+
+    @property
+    def shortest_phase(self) -> int:
+        """Seconds of the shortest time in which clients ask for a token, announce, or report."""
+        return min(self.middle - self.opens, self.collects - self.middle, self.closes - self.collects)
+
+
+@dataclass(frozen=True, slots=True)
+class AnonymityInfo:
+    """How to report anonymously in one round: the token key, the gateway's key, the relay ("" if there is none), when.
+
+    It is signed with the document. A server with a separate key or times for one client could tell that client's
+    reports apart, and would be detected. ``schedule`` is None from an older server.
+    """
+
+    token_key: TokenKey
+    gateway: KeyConfig
+    relay: str
+    schedule: Schedule | None = None
+
+    def to_plain(self) -> dict[str, str]:
+        times = {} if self.schedule is None else {name: iso(getattr(self.schedule, name)) for name in _PHASES}
+        return {
+            "token_key": self.token_key.to_bytes().hex(),
+            "gateway": self.gateway.to_bytes().hex(),
+            "relay": self.relay,
+            **times,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> AnonymityInfo:
+        try:
+            key, gateway = (bytes.fromhex(plain[name]) for name in ("token_key", "gateway"))
+            times = [unix(plain[name]) for name in _PHASES] if "opens" in plain else None
+            schedule = None if times is None else Schedule(*times)
+            info = cls(TokenKey.from_bytes(key), KeyConfig.from_bytes(gateway), plain["relay"], schedule)
+        except (KeyError, TypeError, ValueError, OverflowError, InvalidMessage, InvalidToken):
+            raise InvalidParameter("anonymous", "hold a token key, a gateway and a relay", plain) from None
+        if info.relay and not (isinstance(info.relay, str) and info.relay.startswith(("http://", "https://"))):
+            raise InvalidParameter("relay", "be an address", info.relay)
+        return info
 
 
 @dataclass(frozen=True)
 class RoundInfo:
-    """One round. Times are unix seconds by the server's clock; ``buckets`` is None until they are decided.
+    """One round. Times are unix seconds by the server's clock, and ``window`` is in days.
 
-    ``buckets`` holds those that run, by area code as text, each as :func:`bucket_terms` writes it; a bucket that is not
-    there is skipped. ``upload_bytes`` is what every upload of the round is padded to, once buckets are decided; None
-    from a server that knows no padding. ``profile``, ``tau`` and ``level`` are for people: a phone acts on none.
-    ``document`` is what was read, for its signatures and for evidence.
+    ``buckets`` is None until they are decided. It holds those that run, by area code as text, each as
+    :func:`bucket_parameters` writes it. Other buckets are skipped. ``upload_bytes`` is the padded size of every upload,
+    once buckets are decided. It is None from a server without padding. ``profile``, ``tau`` and ``level`` are for
+    people. ``document`` is the document that was read, for its signatures and for evidence.
     """
 
     round: int
@@ -52,13 +115,13 @@ class RoundInfo:
     profile: str = ""
     tau: int | None = None
     level: float | None = None
-    anonymity: AnonymityTerms | None = None
-    crowd: int | None = None  # phones without a name, once announcing is over: what the server says, unchecked
+    anonymity: AnonymityInfo | None = None
+    crowd: int | None = None  # anonymous clients of all buckets, once announcing is over: in no signature
     upload_bytes: int | None = None
     document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        checks.whole("round", self.round, 0, (1 << 63) - 1)
+        checks.whole("round", self.round, 0, MAX_ROUND)
         try:
             object.__setattr__(self, "state", RoundState(self.state))
         except ValueError:
@@ -67,23 +130,27 @@ class RoundInfo:
             times = f"{iso(self.opens)}, {iso(self.collects)}, {iso(self.closes)}"
             raise InvalidParameter("opens, collects, closes", "follow each other", times)
         checks.length("seed", self.seed, SEED_BYTES)
-        checks.whole("window", self.window, 1, MOST_WINDOW)
+        checks.whole("window", self.window, 1, MAX_WINDOW_DAYS)
         epsilon_value("epsilon", self.epsilon)
         if self.crowd is not None:
             checks.whole("crowd", self.crowd, 0)
         if self.upload_bytes is not None:
-            checks.whole("upload_bytes", self.upload_bytes, 1, MOST_UPLOAD)
+            checks.whole("upload_bytes", self.upload_bytes, 1, MAX_UPLOAD)
+
+    @property
+    def window_days(self) -> int:
+        return self.window
 
     @property
     def cover_bytes(self) -> int:
-        """How long what is sent in place of a report is: as long as the longest report of the round."""
+        """The length of a cover upload: that of the longest report of the round."""
         if self.upload_bytes is not None:
             return self.upload_bytes
-        sizes = [one.get("report_bytes") for one in (self.buckets or {}).values() if isinstance(one, dict)]
-        return upload_bytes(size for size in sizes if type(size) is int and 0 < size <= MOST_UPLOAD)
+        sizes = [bucket.get("report_bytes") for bucket in (self.buckets or {}).values() if isinstance(bucket, dict)]
+        return upload_bytes(size for size in sizes if type(size) is int and 0 < size <= MAX_UPLOAD)
 
     def to_plain(self) -> dict[str, Any]:
-        """The document, as ``GET /v1/rounds/current`` answers. The order of the keys is part of what is sent."""
+        """The document, as ``GET /v1/rounds/current`` answers. The order of the keys matters."""
         profile = {"name": self.profile, "mechanism": self.mechanism, "epsilon": self.epsilon}
         anonymous: dict[str, Any] = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
         if self.crowd is not None:
@@ -107,7 +174,7 @@ class RoundInfo:
 
     @classmethod
     def from_plain(cls, document: Any) -> RoundInfo:
-        """Read the server's document; anything odd in what a phone acts on is an :class:`InvalidParameter`."""
+        """Reads the server's document. A bad value in any field that clients act on is an :class:`InvalidParameter`."""
         try:
             profile, buckets = document["profile"], document["buckets"]
             anonymous = document.get("anonymous")
@@ -127,7 +194,7 @@ class RoundInfo:
                 tau=profile.get("tau"),
                 level=profile.get("level"),
                 crowd=document.get("crowd"),
-                anonymity=None if anonymous is None else AnonymityTerms.from_plain(anonymous),
+                anonymity=None if anonymous is None else AnonymityInfo.from_plain(anonymous),
                 upload_bytes=document.get("upload_bytes"),
                 document=document,
                 **times,
@@ -135,24 +202,37 @@ class RoundInfo:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise InvalidParameter("round", "be a document as the protocol describes it", document) from None
 
+    def crowd_of(self, bucket: int) -> int | None:
+        """The size of the anonymity set of a bucket that runs, or None where the server does not say it."""
+        return _crowd((self.buckets or {}).get(str(bucket)))
+
+    @property
+    def least_crowd(self) -> int | None:
+        sizes = [_crowd(bucket) for bucket in (self.buckets or {}).values()]
+        return min((size for size in sizes if size is not None), default=None)
+
     def public_for(self, ticket: str) -> bytes:
-        """The public seed of the report for this ticket (32 hexadecimal digits)."""
         return report_seed(self.seed, ticket_bytes(ticket))
 
     def parameters_for(self, bucket: int) -> Mapping[str, Any] | None:
-        """What reports of this bucket are made with, unchecked; None where the bucket is skipped."""
-        terms = (self.buckets or {}).get(str(bucket))
-        if not isinstance(terms, dict) or terms.get("runs") is not True:
+        """The mechanism's parameters for this bucket, unchecked. None if the bucket is skipped."""
+        values = (self.buckets or {}).get(str(bucket))
+        if not isinstance(values, dict) or values.get("runs") is not True:
             return None
-        parameters: Mapping[str, Any] = terms.get("parameters", {})
+        parameters: Mapping[str, Any] = values.get("parameters", {})
         return parameters
 
 
+def _crowd(values: Any) -> int | None:
+    size = values.get("crowd") if isinstance(values, dict) else None
+    return size if type(size) is int and size >= 0 else None
+
+
 def upload_bytes(reports: Iterable[int]) -> int:
-    """What all uploads of a round are padded to, given how long the reports of its buckets are."""
-    return max(reports, default=LEAST_UPLOAD)
+    return max(reports, default=MIN_UPLOAD)
 
 
-def bucket_terms(report_bytes: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What the document says about a bucket that runs: how long its reports are, and how they are made."""
-    return {"runs": True, "report_bytes": report_bytes, "parameters": dict(parameters)}
+def bucket_parameters(report_bytes: int, parameters: Mapping[str, Any], crowd: int | None = None) -> dict[str, Any]:
+    """``crowd``: the anonymous clients of the bucket, where the round takes blind tokens. It is signed."""
+    counted = {} if crowd is None else {"crowd": crowd}
+    return {"runs": True, "report_bytes": report_bytes, "parameters": dict(parameters), **counted}

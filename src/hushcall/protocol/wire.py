@@ -1,7 +1,7 @@
 """The envelope of a report: one byte of version, one byte of mechanism, then a body of exactly known length.
 
-A report's length follows from the round's parameters alone: it is the same for every number, and for a dummy.
-The round, the ticket and with it the public seed travel beside the report (in the address it is sent to).
+A report's length follows from the round's parameters alone: it is the same for every number, and for a dummy. The round
+and the ticket are in the address that the report is sent to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hushcall.errors import InvalidReport, WrongLength, WrongMechanism, WrongSym
 VERSION = 1
 HEADER_BYTES = 2
 COVER = b"\0"
-"""The version byte of what is sent in place of a report: random bytes follow, and the server throws all of it away."""
+"""The version byte of a cover upload. Random bytes follow, and the server discards all of it."""
 
 
 class Kind(IntEnum):
@@ -30,22 +30,20 @@ class Kind(IntEnum):
 
 
 def seal(kind: Kind, body: bytes) -> bytes:
-    """Put a body into its envelope."""
     return bytes((VERSION, kind)) + body
 
 
 def pad(report: bytes, size: int | None) -> bytes:
-    """A report with zeros up to the size that all uploads of its round have; None: the server knows no such size."""
+    """A report with zeros up to the upload size of its round. None: the server knows no such size."""
     return report.ljust(size or 0, b"\0")
 
 
 def strip(body: bytes, length: int, size: int) -> bytes:
-    """The report in an upload of ``size`` bytes, where it is one of ``length`` with zeros behind; else the upload."""
+    """The report of ``length`` in a zero-padded upload of ``size`` bytes. Any other upload is returned as it is."""
     return body[:length] if len(body) == size and not any(body[length:]) else body
 
 
 def unseal(kind: Kind, length: int, report: bytes) -> bytes:
-    """Take the body out again, or say exactly what is wrong with the envelope."""
     if not isinstance(report, bytes):
         raise InvalidReport("report", "be bytes", report)
     if len(report) != HEADER_BYTES + length:
@@ -67,7 +65,7 @@ def pack_channel(position: int, symbol: int) -> int:
 
 
 def unpack_channel(place: int, byte: int, length: int, *, zero_allowed: bool) -> tuple[int, int]:
-    """(position, symbol) of one channel's byte; ``place`` only names it in errors."""
+    """(position, symbol) of one channel's byte. ``place`` names it in errors."""
     code, position = byte >> 6, byte & 63
     if code == 3 or position >= length or (code == 0 and not zero_allowed):
         rule = f"hold a position below {length} and a symbol {'0, 1 or 2' if zero_allowed else '1 or 2'}"
@@ -76,17 +74,14 @@ def unpack_channel(place: int, byte: int, length: int, *, zero_allowed: bool) ->
 
 
 def value_bytes(size: int) -> int:
-    """How many bytes hold 0 … size−1."""
     return ((size - 1).bit_length() + 7) // 8 or 1
 
 
 def pack_value(value: int, size: int) -> bytes:
-    """A value below ``size``, most significant byte first."""
     return value.to_bytes(value_bytes(size), "big")
 
 
 def unpack_value(field: str, data: bytes, size: int) -> int:
-    """Read such a value back."""
     value = int.from_bytes(data, "big")
     if value >= size:
         raise WrongSymbol(field, f"be below {size}", value)

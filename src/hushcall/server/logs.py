@@ -1,6 +1,6 @@
-"""What the server writes about itself: one JSON object a line, and never a phone number, a token or an address.
+"""The server's log: one JSON object a line, without phone numbers, tokens and addresses.
 
-Errors are logged by their kind, their cause and where they arose, without their message: that may quote what was sent.
+An error is logged by type, cause and places in the code. Its message is left out, because it may quote the request.
 """
 
 from __future__ import annotations
@@ -12,71 +12,53 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 LOGGER = "hushcall"
 _FIELDS = "fields"
-_KNOWN = (LOGGER, "uvicorn", "alembic")
+_SAFE = (LOGGER, "uvicorn", "alembic")
 
 
 class JsonLines(logging.Formatter):
-    """One line a record."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, event, and the fields that go with it."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
         if record.name != LOGGER:
             line["from"] = record.name
-        if record.name.partition(".")[0] not in _KNOWN:  # a library's message may quote what it was given
+        if record.name.partition(".")[0] not in _SAFE:  # a library's message may quote its arguments
             line["event"] = f"{record.filename}:{record.lineno}"
         line |= getattr(record, _FIELDS, {})
         if record.exc_info and record.exc_info[0] is not None:
-            line |= where(*record.exc_info)
+            kind, error, trace = record.exc_info
+            cause = {"cause": cause_of(error)} if cause_of(error) else {}
+            innermost = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(trace)[-6:]]
+            line |= {"error": kind.__name__, **cause, "trace": innermost}
         return json.dumps(line, default=str)
 
 
-def where(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> dict[str, Any]:
-    """An error without its message: its type, what is behind it, and the innermost places that it came through."""
-    frames = traceback.extract_tb(trace)[-6:]
-    cause = {"cause": found} if (found := cause_of(error)) else {}
-    places = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
-    return {"error": kind.__name__, **cause, "trace": places}
-
-
-_CAUSES = {
-    "SQLITE_FULL": "disk full",
-    "SQLITE_BUSY": "database locked",
-    "SQLITE_LOCKED": "database locked",
-    "SQLITE_READONLY": "database read-only",
-    "SQLITE_IOERR": "disk error",
-    "SQLITE_CANTOPEN": "database cannot be opened",
-    "SQLITE_CORRUPT": "database damaged",
-    "SQLITE_NOTADB": "database damaged",
-    "53100": "disk full",
-    "53200": "database out of memory",
-    "53300": "too many connections to the database",
-    "25006": "database read-only",
-    "55P03": "database locked",
-    "40P01": "database locked",
-    "57014": "database too slow",
-    "57P01": "database shut down",
-    "57P02": "database shut down",
-    "57P03": "database starting up",
-    errno.ENOSPC: "disk full",
-    errno.EDQUOT: "disk full",
-    errno.EROFS: "disk read-only",
-    errno.EACCES: "no permission",
-    errno.EMFILE: "too many open files",
-    errno.ENFILE: "too many open files",
-    errno.ENOENT: "file missing",
+_CODES: dict[str, tuple[str | int, ...]] = {
+    "disk full": ("SQLITE_FULL", "53100", errno.ENOSPC, errno.EDQUOT),
+    "disk error": ("SQLITE_IOERR", "58030", errno.EIO),
+    "disk read-only": (errno.EROFS,),
+    "file missing": (errno.ENOENT,),
+    "no permission": (errno.EACCES,),
+    "too many open files": (errno.EMFILE, errno.ENFILE),
+    "database cannot be opened": ("SQLITE_CANTOPEN",),
+    "database damaged": ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
+    "database locked": ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40P01"),
+    "database out of memory": ("53200",),
+    "database read-only": ("SQLITE_READONLY", "25006"),
+    "database shut down": ("57P01", "57P02"),
+    "database starting up": ("57P03",),
+    "database too slow": ("57014",),
+    "too many connections to the database": ("53300",),
 }
-"""What is behind an error: by SQLite's name, PostgreSQL's SQLSTATE, or the system's number."""
+_CAUSES = {code: cause for cause, codes in _CODES.items() for code in codes}
+"""Causes by SQLite's error name, PostgreSQL's SQLSTATE, or the system's errno."""
 
 
 def cause_of(error: BaseException | None) -> str:
-    """What an operator has to look at, in a few words; empty where this is not a matter of machine or database."""
+    """The cause of an error in the machine or the database, in a few words. Empty for any other error."""
     raw = getattr(error, "orig", None) or error
     lite, state = (str(getattr(raw, name, None) or "") for name in ("sqlite_errorname", "sqlstate"))
     if lite or state:
@@ -84,23 +66,23 @@ def cause_of(error: BaseException | None) -> str:
     if isinstance(raw, OSError):
         return _CAUSES.get(raw.errno or 0, "")
     if {kind.__name__ for kind in type(raw).__mro__} & {"OperationalError", "InterfaceError"}:
-        return "database does not answer"  # PostgreSQL is away: no state can have come from it
+        return "database does not answer"  # PostgreSQL is unreachable, and sends no SQLSTATE
     pool = type(raw).__module__.startswith("sqlalchemy") and type(raw).__name__ == "TimeoutError"
     return "no free connection to the database" if pool else ""
 
 
-def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """Write one line: an event's name and its fields; callers give no number, token or address."""
+def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: object) -> None:
+    """Writes one line. Callers give no phone number, token or address."""
     info = (type(error), error, error.__traceback__) if error else None
     logging.getLogger(LOGGER).log(level, event, extra={_FIELDS: fields}, exc_info=info)
 
 
 def set_up(level: str = "INFO") -> None:
-    """Send our lines, and uvicorn's, to standard error."""
+    """Sends our lines and those of libraries to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.captureWarnings(True)
-    logging.getLogger().handlers = [handler]  # whatever else has something to say
+    logging.getLogger().handlers = [handler]
     for name in (LOGGER, "uvicorn", "uvicorn.error", "alembic"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -1,8 +1,7 @@
-"""Prometheus: how many uploads, how fast, how full. Counted in each worker, added up when somebody asks.
+"""Prometheus metrics of uploads and requests.
 
-Where there are several workers each writes what it counted to a file of its own, once a second, and whichever is asked
-adds the others' to its own. A folder that is full or gone costs the others' figures, and nothing else: counting itself
-touches no file.
+Each of several workers writes its samples to a file once a second. The one that is scraped adds those of the others. A
+full or missing folder only hides these.
 """
 
 from __future__ import annotations
@@ -11,20 +10,19 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import Metric
 
 from hushcall.server.repeating import Repeating
 
 SHARED = "HUSHCALL_METRICS_FOLDER"
-"""Where workers of one server leave their figures for each other."""
-EVERY = 1.0
+"""The folder where workers of one server share their samples."""
+SHARE_SECONDS = 1.0
 _registry = CollectorRegistry()
-_me = ""
+_own_worker = ""
 
 REQUESTS = Counter("hushcall_requests", "Requests by route and status.", ["route", "status"], registry=_registry)
 ACCEPTED = Counter("hushcall_uploads_accepted", "Uploads stored, by kind.", ["kind"], registry=_registry)
@@ -42,48 +40,39 @@ Samples = list[tuple[str, list[tuple[str, str]], float]]
 
 
 def observe_commit(size: int, seconds: float) -> None:
-    """One commit was made: how long it took, and for how many requests."""
     BATCH.observe(size)
     COMMIT.observe(seconds)
 
 
 def exposition(gauges: dict[str, tuple[str, float]]) -> bytes:
-    """Everything counted so far, with a few values read from the database just now."""
-    others = list(_others())
-    counted: Any = CollectorRegistry()
-    counted.register(_Added(others))
+    """All metrics, with gauges that were just read from the database: name → (description, value)."""
+    shared = list(_shared())
     fresh = CollectorRegistry()
-    fresh.register(_JustRead(gauges))
-    return generate_latest(counted if others else _registry) + generate_latest(fresh)
+    for name, (description, value) in gauges.items():
+        Gauge(name, description, registry=fresh).set(value)
+    return generate_latest(_Summed(shared) if shared else _registry) + generate_latest(fresh)
 
 
-class Sharing:
-    """Leaves this worker's figures in the folder that the workers share; does nothing where there is none."""
+class Sharing(Repeating):
+    """Writes this worker's samples into the shared folder, if there is one."""
 
     def __init__(self, worker: str) -> None:
         self.folder, self.worker = os.environ.get(SHARED, ""), worker
-        self._repeating = Repeating(self.leave, EVERY, "metrics")
+        super().__init__(self.write, SHARE_SECONDS, "metrics")
 
     def start(self) -> None:
-        """Begin, in a thread that ends with the process."""
-        global _me  # noqa: PLW0603 (a process is one worker)
+        global _own_worker  # noqa: PLW0603 (a process is one worker)
         if self.folder:
-            _me = self.worker
-            self._repeating.start()
+            _own_worker = self.worker
+            super().start()
 
     def stop(self) -> None:
-        """Leave the last figures, and end."""
-        self._repeating.stop()
+        super().stop()
         if self.folder:
-            self.leave()
+            self.write()
 
-    def leave(self) -> None:
-        """Write the file; where that fails, the next one may succeed."""
-        samples: Samples = [
-            (sample.name, sorted(sample.labels.items()), sample.value)
-            for family in _registry.collect()
-            for sample in family.samples
-        ]
+    def write(self) -> None:
+        samples = [sample for family in _registry.collect() for sample in _samples(family)]
         place = Path(self.folder, f"{self.worker}.json")
         with suppress(OSError):
             part = place.with_suffix(".part")
@@ -91,53 +80,36 @@ class Sharing:
             part.replace(place)
 
 
-def _others() -> Iterator[Samples]:
-    """What other workers left, those that have ended included: a counter does not go back."""
+def _samples(family: Metric) -> Samples:
+    return [(sample.name, sorted(sample.labels.items()), sample.value) for sample in family.samples]
+
+
+def _shared() -> Iterator[Samples]:
+    """Samples of other workers. Those that have ended count too, because a counter never decreases."""
     folder = os.environ.get(SHARED, "")
     if not folder:
         return
     for path in sorted(Path(folder).glob("*.json")):
-        if path.stem != _me:
+        if path.stem != _own_worker:
             with suppress(OSError, ValueError):
-                yield [
-                    (name, [(k, v) for k, v in labels], value) for name, labels, value in json.loads(path.read_text())
-                ]
+                samples = json.loads(path.read_text())
+                yield [(name, [(key, text) for key, text in labels], value) for name, labels, value in samples]
 
 
-class _Added(Collector):
-    """The figures of all workers, added up: counters and histograms both are sums."""
-
-    def __init__(self, others: list[Samples]) -> None:
-        self.others: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-        for samples in others:
-            for name, labels, value in samples:
-                if not name.endswith("_created"):
-                    key = name, tuple(labels)
-                    self.others[key] = self.others.get(key, 0.0) + value
+class _Summed(CollectorRegistry):
+    def __init__(self, shared: list[Samples]) -> None:
+        super().__init__()
+        self.shared = shared
 
     def collect(self) -> Iterator[Metric]:
-        """One family each, with labels that only others have met."""
         for family in _registry.collect():
-            made, known = Metric(family.name, family.documentation, family.type), set()
-            for sample in family.samples:
-                if not sample.name.endswith("_created"):
-                    key = sample.name, tuple(sorted(sample.labels.items()))
-                    known.add(key)
-                    made.add_sample(sample.name, sample.labels, sample.value + self.others.get(key, 0.0))
             names = {family.name + ending for ending in ("_total", "_bucket", "_sum", "_count")}
-            for (name, labels), value in self.others.items():
-                if name in names and (name, labels) not in known:
-                    made.add_sample(name, dict(labels), value)
-            yield made
-
-
-class _JustRead(Collector):
-    """Values of the database, of no process: a Gauge would leave one behind for every worker that was ever asked."""
-
-    def __init__(self, gauges: dict[str, tuple[str, float]]) -> None:
-        self.gauges = gauges
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One family each."""
-        for name, (about, value) in self.gauges.items():
-            yield GaugeMetricFamily(name, about, value=value)
+            sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+            for name, labels, value in chain(_samples(family), *self.shared):
+                if name in names:
+                    key = name, tuple(labels)
+                    sums[key] = sums.get(key, 0.0) + value
+            metric = Metric(family.name, family.documentation, family.type)
+            for (name, key_labels), value in sums.items():
+                metric.add_sample(name, dict(key_labels), value)
+            yield metric

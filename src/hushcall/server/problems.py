@@ -1,21 +1,20 @@
-"""A refusal on its way out: a name of ``protocol.problems`` comes in, an RFC 9457 document leaves.
-
-A problem never repeats what was sent: no phone number, no token, no report.
-"""
+"""Refused requests as RFC 9457 documents. They never repeat a phone number, a token or a report of the request."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from hushcall.protocol.problems import PROBLEMS, URN, Kind
+from starlette.responses import Response
+
+from hushcall.protocol.problems import PROBLEMS, URN, ProblemType
 
 MEDIA_TYPE = "application/problem+json"
 SCHEMA = "#/components/schemas/Problem"
 
 
 class Problem(Exception):
-    """Raised where a request is refused; the app turns it into an answer."""
+    """Raised where a request is refused. ``name`` is one of ``protocol.problems``, ``retry_after`` in seconds."""
 
     def __init__(self, name: str, detail: str = "", retry_after: int | None = None) -> None:
         self.kind, self.detail, self.retry_after = PROBLEMS[name], detail, retry_after
@@ -23,25 +22,19 @@ class Problem(Exception):
 
     @property
     def name(self) -> str:
-        """The last part of the type."""
         return self.kind.name
 
-    def body(self) -> bytes:
-        """The document of RFC 9457, with ``todo``: what to do about it."""
-        return json.dumps(document(self.kind, self.detail)).encode()
-
-    def headers(self) -> dict[str, str]:
-        """Content type, and ``Retry-After`` where waiting helps."""
+    def response(self) -> Response:
         headers = {"content-type": MEDIA_TYPE}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
         if self.kind.status == 401:
             headers["www-authenticate"] = "Bearer"
-        return headers
+        return Response(json.dumps(document(self.kind, self.detail)), self.kind.status, headers)
 
 
-def document(kind: Kind, detail: str = "") -> dict[str, Any]:
-    """A problem as RFC 9457 wants it, and with what to do."""
+def document(kind: ProblemType, detail: str = "") -> dict[str, Any]:
+    """The document of RFC 9457. ``todo`` says what to do."""
     return {
         "type": URN + kind.name,
         "title": kind.title,
@@ -52,7 +45,6 @@ def document(kind: Kind, detail: str = "") -> dict[str, Any]:
 
 
 def refusals(*names: str) -> dict[int | str, dict[str, Any]]:
-    """For the API's description: which problems a route answers with."""
     by_status: dict[int | str, dict[str, Any]] = {}
     for name in names:
         kind = PROBLEMS[name]

@@ -1,4 +1,4 @@
-"""Something that a server does again and again beside its work, in a thread of its own, until it is stopped."""
+"""A thread that repeats a job until it is stopped."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ STOP_SECONDS = 5
 
 
 class Repeating:
-    """Does ``job`` every so many seconds, for the first time after that long. ``job`` raises nothing."""
+    """Runs ``job``, which raises nothing, at once and then at an interval."""
 
-    def __init__(self, job: Callable[[], None], every: float, name: str) -> None:
-        self.job, self.every = job, every
+    def __init__(self, job: Callable[[], None], every_seconds: float, name: str) -> None:
+        self.job, self.every_seconds = job, every_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread that ends with the process."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the step under way; one that never began has ended."""
+        """Ends after the step under way. Does nothing before :meth:`start`."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=STOP_SECONDS)
 
     def _run(self) -> None:
-        while not self._stop.wait(self.every):
+        while not self._stop.is_set():
             self.job()
+            self._stop.wait(self.every_seconds)

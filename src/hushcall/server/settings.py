@@ -1,7 +1,7 @@
-"""The operator's settings, in one place: a TOML file, then ``HUSHCALL_*`` variables, then defaults that just work.
+"""The operator's settings: a TOML file, which ``HUSHCALL_*`` variables override, which options override.
 
-A variable is stronger than the file, and what the command line says is stronger than both.
-``HUSHCALL_ROUND__PERIOD=3600`` sets ``period`` in ``[round]``.
+``HUSHCALL_ROUND__PERIOD=3600`` sets ``period`` in ``[round]``. The spelling of a setting stays. Where it lacks a unit,
+code reads a property that has it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,25 @@ from pydantic_settings import (
 )
 
 from hushcall.errors import InvalidData, InvalidParameter
-from hushcall.mechanisms import names
-from hushcall.numbers import NANP, SHIPPED, NumberingPlan, plan_named
-from hushcall.numbers.plans import take_plan
-from hushcall.profiles import OPEN_TOLERANCE, PROFILES, TOLERANCE, Profile
+from hushcall.mechanisms.profiles import OPEN_TOLERANCE, PROFILES, TOLERANCE, Profile
+from hushcall.mechanisms.registry import spec_named
+from hushcall.protocol.items import SUFFIX
+from hushcall.protocol.numbers import NANP, SHIPPED, NumberingPlan, plan_named
+from hushcall.protocol.numbers.plans import take_plan
+from hushcall.protocol.round_document import MAX_WINDOW_DAYS
 
 DATABASE = "hushcall.db"
+DAY_SECONDS = 86_400
 _FILE = "toml_values"
-_Unset = BeforeValidator(lambda value: None if value == "" else value)  # TOML and the environment have no other word
+WORK_BITS = 20
+_Unset = BeforeValidator(lambda value: None if value == "" else value)  # TOML and the environment have no null
+_Float = Annotated[float | None, _Unset]
+_Int = Annotated[int | None, _Unset]
+
+
+def _or_default(default: str | int) -> BeforeValidator:
+    """For "" and null, which earlier releases took and recorded."""
+    return BeforeValidator(lambda value: default if value in ("", None) else value)
 
 
 class _Section(BaseModel):
@@ -39,79 +50,66 @@ class _Section(BaseModel):
 class ServerSettings(_Section):
     """Where the service listens."""
 
-    host: str = Field(
-        default="127.0.0.1", description="address to listen on; put a reverse proxy with TLS before any other"
-    )
+    host: str = Field(default="127.0.0.1", description="address to listen on; others need a reverse proxy with TLS")
     port: int = Field(default=8750, ge=0, le=65535, description="0 takes a free one")
-    workers: int = Field(default=1, ge=1, le=64, description="processes; more than one pays on PostgreSQL")
-    connections: int = Field(
-        default=2000,
-        ge=1,
-        le=1_000_000,
-        description="that a worker keeps at a time; beyond it the longest idle one goes",
-    )
-    access_log: bool = Field(
-        default=False, description="one log line a request: route and status, never an address or a token"
-    )
-
-
-WIDEST = {names.WHOLE_NUMBER: 24, names.SH_BASIC: 26, names.SH_EXTENDED: 26, names.SH_TUNED: 26}
-"""Bits of a suffix that a mechanism can hold, where not all: its decoder or its code words have so many."""
-
-
-def _check_width(mechanism: str, plan: NumberingPlan) -> None:
-    most = WIDEST.get(mechanism, plan.suffix_bits)
-    if plan.suffix_bits > most:
-        raise ValueError(
-            f"plan must have suffixes of at most {most} bits for {mechanism}, and {plan.name} has {plan.suffix_bits}: "
-            "choose a profile with subspace, which takes them all"
-        )
+    workers: int = Field(default=1, ge=1, le=64, description="processes; more than one helps on PostgreSQL only")
+    connections: int = Field(default=2000, ge=1, le=1_000_000, description="of a worker; more close the longest idle")
+    access_log: bool = Field(default=False, description="log a line for each request, with route and status only")
 
 
 class RoundSettings(_Section):
-    """What a round is and when its phases change."""
+    """Rounds: what they find, and when their phases end."""
 
     profile: str = Field(default="balanced", description=f"one of {', '.join(PROFILES)}")
-    epsilon: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
-    tau: Annotated[int | None, _Unset] = Field(default=None, description="instead of the profile's")
-    level: Annotated[float | None, _Unset] = Field(default=None, description="instead of the profile's")
-    plan: str = Field(default=NANP.name, description=f"whose numbers: {', '.join(SHIPPED)}, or a plan-of file")
+    epsilon: _Float = Field(default=None, description="instead of the profile's")
+    tau: _Int = Field(default=None, description="instead of the profile's")
+    level: _Float = Field(default=None, description="instead of the profile's")
+    warn_level: _Float = Field(default=None, description="of warnings, instead of the profile's; 0: one tier, at level")
+    plan: str = Field(default=NANP.name, description=f"the numbering plan: {', '.join(SHIPPED)}, or a plan-of file")
     windows: Annotated[list[int] | None, _Unset] = Field(
         default=None,
-        description="rounds over which evidence is gathered, instead of the profile's [1, 2, 4, 7]; [1]: daily",
+        description="rounds over which evidence is gathered, instead of the profile's [1, 2, 4, 7]; [1]: each alone",
     )
-    tolerance: Annotated[int | None, _Unset] = Field(
+    tolerance: _Int = Field(
         default=None,
-        description=f"lying phones that a listing withstands; unset: {TOLERANCE}, {OPEN_TOLERANCE} where mode is open",
+        description=f"lying phones that blocking withstands; unset: {TOLERANCE}, {OPEN_TOLERANCE} where mode is open",
     )
     anonymous: Annotated[bool | None, _Unset] = Field(
-        default=None, description="let phones report without a name (blind tokens); instead of the profile's"
+        default=None, description="let phones report anonymously (blind tokens); instead of the profile's"
     )
-    relay: str = Field(default="", description="address of a relay that somebody else runs; phones report through it")
-    period: int = Field(default=86_400, ge=1, description="seconds from one round to the next")
+    relay: str = Field(default="", description="address of a relay that another party runs; phones report through it")
+    period: int = Field(default=DAY_SECONDS, ge=1, description="seconds from one round to the next")
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
     scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
-    decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0 decodes inside the server")
+    decoders: int = Field(default=2, ge=0, le=64, description="processes that decode; 0: the server's own")
     dask: str = Field(default="", description="address of a Dask scheduler that decodes, instead of processes here")
+    gpu: bool = Field(default=False, description="decode on this machine's graphics card; decoders read for it")
     keep_reports: bool = Field(default=False, description="keep raw reports after the tally is sealed, for research")
 
     @field_validator("plan", mode="after")
     @classmethod
     def _whole_name(cls, plan: str) -> str:
-        """A region stands for the plan of today: what is kept, sent and signed is the plan's own name."""
+        """A region means its present plan. The plan's own name is stored, sent and signed."""
         return SHIPPED.get(plan.upper(), plan)
 
     @model_validator(mode="after")
     def _phases_fit(self) -> RoundSettings:
         if self.announce + self.collect > 1:
             raise ValueError("announce and collect together must not exceed the period")
-        self.chosen_profile()
-        _check_width(self.chosen_profile().mechanism, self.chosen_plan())
+        if self.dask and self.gpu:
+            raise ValueError("dask and gpu exclude each other: a round is decoded by one of them")
+        mechanism, plan = self.chosen_profile().mechanism, self.chosen_plan()
+        limit, bits = spec_named(mechanism).max_suffix_bits, SUFFIX.bits(plan)
+        if bits > limit:
+            raise ValueError(
+                f"plan must have suffixes of at most {limit} bits for {mechanism}, and {plan.name} has {bits}: "
+                "choose a profile with subspace, which takes them all"
+            )
         return self
 
     def chosen_plan(self) -> NumberingPlan:
-        """Whose numbers the next round is about. A file that ``hushcall plan-of`` wrote is read here."""
+        """The numbering plan of the next round. Reads a file of ``hushcall plan-of``."""
         try:
             return take_plan(Path(self.plan).read_bytes()) if self.plan.endswith(".json") else plan_named(self.plan)
         except (InvalidParameter, InvalidData) as error:
@@ -120,120 +118,108 @@ class RoundSettings(_Section):
             raise ValueError(f"plan must be a file that can be read ({error.strerror}), got {self.plan!r}") from None
 
     def chosen_profile(self) -> Profile:
-        """The profile as it is set here; who may enrol has a say too (:attr:`Settings.profile`)."""
+        """The profile with this section's changes. :attr:`Settings.profile` also depends on the enrolment mode."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
-        changes = {
-            "epsilon": self.epsilon,
-            "tau": self.tau,
-            "level": self.level,
-            "tolerance": self.tolerance,
-            "anonymous": self.anonymous,
-        }
-        given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
+        names = {"epsilon", "tau", "level", "warn_level", "windows", "tolerance", "anonymous"}
+        chosen = self.model_dump(include=names, exclude_none=True)
         if self.windows is not None:
-            given["windows"] = tuple(self.windows)
+            chosen["windows"] = tuple(self.windows)
         try:
-            return replace(PROFILES[self.profile], **given)
+            return replace(PROFILES[self.profile], **chosen)
         except InvalidParameter as error:
             raise ValueError(str(error)) from None
+
+    @property
+    def period_seconds(self) -> int:
+        return self.period
 
 
 class GuardSettings(_Section):
     """When a round is held for a person to look at."""
 
-    rejected: float = Field(default=0.10, gt=0, le=1, description="share of the devices that may have uploads refused")
+    rejected: float = Field(default=0.33, gt=0, le=1, description="share of the devices that may have uploads refused")
     devices: float = Field(default=3.0, gt=1, description="devices may be this many times more or fewer than usual")
-    growth: float = Field(
-        default=3.0, gt=1, description="an area code of more than 'least' devices may be this many times its usual size"
-    )
+    growth: float = Field(default=3.0, gt=1, description="an area code over 'least' may be this many times its usual")
     least: int = Field(default=100, ge=1, description="rounds with fewer devices than this are not judged")
-    per_device: int = Field(
-        default=20, ge=1, description="refused uploads after which a device is not listened to for the round"
-    )
+    per_device: int = Field(default=20, ge=1, description="refused uploads after which a device is shut out of a round")
 
 
 class IntakeSettings(_Section):
     """Uploads."""
 
     batch: int = Field(default=100, ge=1, le=10_000, description="uploads in one commit, at most")
-    linger_ms: float = Field(
-        default=2.0,
-        ge=0,
-        le=1000,
-        description="how long a commit waits for company; while somebody keeps coming, up to 20 ms",
-    )
-    queue: int = Field(default=1_000, ge=1, description="uploads that may wait; beyond it phones are told to come back")
-    patience: float = Field(
-        default=10.0, gt=0, le=25, description="seconds that an upload waits for the disk; then it is told to come back"
-    )
+    linger_ms: float = Field(default=2.0, ge=0, le=1000, description="milliseconds that a commit waits; under load 20")
+    queue: int = Field(default=1_000, ge=1, description="uploads that may wait; beyond it phones have to try again")
+    patience: float = Field(default=10.0, gt=0, le=25, description="seconds that an upload waits for the disk at most")
     max_body: int = Field(default=1 << 17, ge=64, description="bytes of one request")
     sealed: int = Field(default=60_000, ge=1, description="sealed requests a minute that the gateway opens")
     per_device: int = Field(default=60, ge=2, description="requests a minute that one device may make")
+
+    @property
+    def linger_seconds(self) -> float:
+        return self.linger_ms / 1000
 
 
 class EnrolSettings(_Section):
     """Who may take part."""
 
-    mode: Annotated[Literal["open", "invite", "operator"] | None, _Unset] = Field(
-        default=None,
-        description="anyone, invite codes, or your token only; unset: invite codes where others reach the service",
+    mode: Annotated[Literal["open", "invite", "operator"], _or_default("invite")] = Field(
+        default="invite", description="open: anyone; invite: who has a code; operator: by your token only"
     )
-    work: Annotated[int | None, _Unset] = Field(
-        default=None,
-        ge=0,
-        le=32,
-        description="bits of proof of work in open mode; unset: 20 where others reach the service, else none",
+    work: Annotated[int, _or_default(WORK_BITS)] = Field(
+        default=WORK_BITS, ge=0, le=32, description="bits of proof of work in open mode; 20: a second of a phone's time"
     )
-    command: list[str] = Field(
-        default=[],
-        description="in open mode, your own rule instead: reads the phone's code, ends with 0 to let in",
-    )
+    command: list[str] = Field(default=[], description="in open mode, your own rule: reads the code, 0 admits")
     per_minute: int = Field(default=600, ge=1, description="enrolments a minute, all workers together")
 
 
 class ListSettings(_Section):
     """What is published."""
 
-    window: int = Field(
-        default=7, ge=1, le=366, description="rounds without a sighting after which a number leaves the list"
-    )
-    block_days: int = Field(
-        default=2,
-        ge=1,
-        le=31,
-        description="rounds in which (or over which) a number is found before it blocks; 1: at once",
-    )
-    allow_file: Annotated[Path | None, _Unset] = Field(
-        default=None, description="numbers that are never listed, one a line"
-    )
-    allow_command: list[str] = Field(
-        default=[], description="a lookup of your own: numbers on stdin, a line each; prints those not to list"
-    )
-    allow_timeout: float = Field(
-        default=60.0, gt=0, description="seconds that the lookup may take; later the round waits"
-    )
-    exports: list[str] = Field(default=["all"], description="formats to publish beside the list; [] for none")
+    window: int = Field(default=7, ge=1, le=366, description="rounds without a sighting until a number leaves the list")
+    block_days: int = Field(default=2, ge=1, le=31, description="rounds until a finding blocks, at least; 1: at once")
+    allow_file: Annotated[Path | None, _Unset] = Field(default=None, description="numbers never listed, one a line")
+    allow_command: list[str] = Field(default=[], description="your lookup: reads numbers, prints those not to list")
+    allow_timeout: float = Field(default=60.0, gt=0, description="seconds for the lookup; after them the round waits")
+    exports: list[str] = Field(default=["all"], description="formats to sign; 'all': up to 10,000 numbers")
     deltas: int = Field(default=14, ge=0, le=366, description="versions back to which deltas are published")
+
+    @property
+    def block_rounds(self) -> int:
+        return self.block_days
+
+    @property
+    def allow_timeout_seconds(self) -> float:
+        return self.allow_timeout
+
+
+class HintSettings(_Section):
+    """Numbers that others complain about. A round tests them with half of its level."""
+
+    sources: list[str] = Field(default=[], description="files and addresses; {date}: the day before; #sha256=… pins it")
+    max_age_days: float = Field(default=4.0, gt=0, description="older sources give no hints")
+    max_bytes: int = Field(default=1 << 24, ge=1, le=1 << 30, description="larger sources give no hints")
+    max_numbers: int = Field(default=100_000, ge=1, le=10_000_000, description="sources with more give no hints")
+    timeout: float = Field(default=30.0, gt=0, description="seconds for a source")
 
 
 class Settings(BaseSettings):
-    """Everything an operator can set."""
+    """All settings of a server, from a file, variables or arguments. ``docs/operating.md`` explains each."""
 
     model_config = SettingsConfigDict(
         env_prefix="HUSHCALL_", env_nested_delimiter="__", extra="forbid", frozen=True, toml_file=None
     )
 
     data: Path = Field(default=Path("hushcall-data"), description="folder of the database and the keys")
-    database: str = Field(
-        default="", description="postgresql+psycopg://user@host/name; empty: SQLite in the data folder"
-    )
+    database: str = Field(default="", description="postgresql+psycopg://user@host/name; empty: SQLite in the folder")
     server: ServerSettings = ServerSettings()
     round: RoundSettings = RoundSettings()
     guard: GuardSettings = GuardSettings()
     intake: IntakeSettings = IntakeSettings()
     enrol: EnrolSettings = EnrolSettings()
     list: Annotated[ListSettings, Field()] = ListSettings()
+    hints: HintSettings = HintSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -244,7 +230,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment is stronger than the file: a container overrides what its image brings."""
+        """The environment overrides the file, so that a container overrides its image."""
         del dotenv_settings, file_secret_settings
         assert isinstance(init_settings, InitSettingsSource)  # noqa: S101
         file = init_settings.init_kwargs.pop(_FILE, {})
@@ -252,35 +238,36 @@ class Settings(BaseSettings):
 
     @property
     def profile(self) -> Profile:
-        """What the next round is run with. Where anybody may enrol, more lies have to be withstood, unless set."""
+        """The profile of the next round. Open enrolment raises the tolerance, unless it is set."""
         chosen = self.round.chosen_profile()
         if self.round.tolerance is None and self.enrol.mode == "open" and chosen.tolerance:
             return replace(chosen, tolerance=OPEN_TOLERANCE)
         return chosen
 
     @property
+    def window_days(self) -> int:
+        """How old a reported call may be: whole days that cover the rounds for which a number stays on the list."""
+        return min(-(-self.list.window * self.round.period_seconds // DAY_SECONDS), MAX_WINDOW_DAYS)
+
+    @property
     def url(self) -> str:
-        """Where the database is, as SQLAlchemy writes it."""
         return address(self.database) or f"sqlite:///{self.data / DATABASE}"
 
     @property
     def keys(self) -> Path:
-        """Where the online keys are."""
         return self.data / "keys"
 
 
 def address(database: str) -> str:
-    """A database's URL as SQLAlchemy writes it, from any of the ways that people do."""
     if database.startswith(("postgres://", "postgresql://")):
         return "postgresql+psycopg://" + database.split("://", 1)[1]
     return database
 
 
 def load_settings(file: Path | None = None, *, alone: bool = False, **changes: Any) -> Settings:
-    """What is set here; a file that cannot be read or a wrong value is an error that names it.
+    """Reads the settings of this process. Those of a service are in its data folder (``effective_settings``).
 
-    Without ``file``, ``hushcall.toml`` of the working folder is read if it is there; ``alone``: no file at all. What a
-    service runs with is in its data folder (``in_force``).
+    Without ``file``, ``hushcall.toml`` of the working folder is read if it exists. ``alone`` reads no file.
     """
     values: dict[str, Any] = {}
     if not alone and file is None and Path("hushcall.toml").is_file():
@@ -290,9 +277,9 @@ def load_settings(file: Path | None = None, *, alone: bool = False, **changes: A
             values = tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InvalidParameter("settings", f"be a readable TOML file ({error})", str(file)) from None
-    given: dict[str, Any] = {_FILE: values, **changes}
+    arguments: dict[str, Any] = {_FILE: values, **changes}
     try:
-        return Settings(**given)
+        return Settings(**arguments)
     except SettingsError as error:
         raise InvalidParameter("environment", f"be valid ({error})", "HUSHCALL_*") from None
     except ValidationError as error:
@@ -304,7 +291,6 @@ def load_settings(file: Path | None = None, *, alone: bool = False, **changes: A
 
 
 def example() -> str:
-    """A TOML file with every setting, its default and what it is for."""
     lines = ["# Settings of hushcall. Every line is a default: uncomment what you change.", ""]
     sections = []
     for name, info in Settings.model_fields.items():
@@ -319,35 +305,23 @@ def example() -> str:
 
 
 def as_toml(settings: Settings) -> str:
-    """A TOML file of what is not as it is by default: what a service was started with, for ``serve --config``."""
+    """A TOML file of the settings that are not defaults, for ``serve --config``."""
     lines, sections = [], []
     for name, value in settings:
         if isinstance(value, BaseModel):
-            plain = type(value)()
-            changed = [(inner, one) for inner, one in value if one != getattr(plain, inner)]
-            sections += ["", f"[{name}]", *(f"{inner} = {_written(one)}" for inner, one in changed)] if changed else []
+            defaults = type(value)()
+            changed = [f"{inner} = {_toml(item)}" for inner, item in value if item != getattr(defaults, inner)]
+            sections += ["", f"[{name}]", *changed] if changed else []
         elif value != type(settings).model_fields[name].default:
-            lines.append(f"{name} = {_written(value)}")
+            lines.append(f"{name} = {_toml(value)}")
     return "\n".join([*lines, *sections]) + "\n"
 
 
-def _written(value: Any) -> str:
-    plain = str(value) if isinstance(value, Path) else value
-    return json.dumps(plain, ensure_ascii=False)  # strings, numbers, booleans and lists are the same in both
+def _line(name: str, value: object, description: str) -> str:
+    return f"# {name} = {_toml(value)}  # {description}"
 
 
-def _line(name: str, value: Any, about: str) -> str:
-    if isinstance(value, Path):
-        value = str(value)
-    text = '""' if value is None else str(value).lower() if isinstance(value, bool) else _toml(value)
-    return f"# {name} = {text}  # {about}"
-
-
-def _toml(value: Any) -> str:
-    return (
-        str(value).replace("'", '"')
-        if isinstance(value, list)
-        else f'"{value}"'
-        if isinstance(value, str)
-        else str(value)
-    )
+def _toml(value: object) -> str:
+    """TOML's strings, numbers, booleans and lists are written as in JSON."""
+    plain = "" if value is None else str(value) if isinstance(value, Path) else value
+    return json.dumps(plain, ensure_ascii=False)

@@ -9,7 +9,7 @@ from tests.lists import sample
 
 from hushcall.formats.blocklists import WRITERS
 
-PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "blocklists.md"
+PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "formats.md"
 CONSOLE = r"""#!/bin/sh
 # database show|put|del, as Asterisk prints and takes them; a folder is the database.
 cd "$(dirname "$0")/db" || exit 1
@@ -32,7 +32,7 @@ def console(tmp_path: Path) -> Path:
 
 
 def test_an_import_replaces_ours_and_spares_the_users_own(console: Path) -> None:
-    section = PAGE.read_text(encoding="utf-8").split("\n## asterisk\n")[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("\n### asterisk\n")[1].split("\n### ")[0]
     found = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     assert found
     own = {"+13125550100": "my ex", "blocked": "1", "dest": "app-blackhole,hangup,1"}

@@ -1,11 +1,11 @@
 """Databases that are damaged, of another make, or that attack their reader."""
 
-import hashlib
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.formats.calls.writers import write
 
 from hushcall.errors import InvalidData
 from hushcall.formats.calls.call import Call, CallKind
@@ -26,11 +26,6 @@ def records(*rows: str) -> bytes:
     """A database with these rows of SQL in its table."""
     inserts = ("INSERT INTO ZCALLRECORD VALUES " + row for row in rows)  # noqa: S608
     return database(f"CREATE TABLE ZCALLRECORD ({COLUMNS})", *inserts)
-
-
-def test_the_name_of_the_file_in_a_backup_is_the_hash_of_its_path() -> None:
-    path = b"HomeDomain-Library/CallHistoryDB/CallHistory.storedata"
-    assert IOS.usual(hashlib.sha1(path, usedforsecurity=False).hexdigest())
 
 
 def test_an_older_version_without_names_is_read() -> None:
@@ -102,6 +97,6 @@ def test_a_record_that_claims_an_absurd_size_is_damage() -> None:
 
 @pytest.mark.parametrize("cut", [16, 20, 99, 100, 600, 5000])
 def test_a_database_cut_off_is_an_error(cut: int) -> None:
-    data = IOS.write([Call("2025550143", 1_709_287_860, CallKind.MISSED)])
+    data = write("ios", [Call("2025550143", 1_709_287_860, CallKind.MISSED)])
     with pytest.raises(InvalidData, match="iOS call history"):
         IOS.read(data[:cut])

@@ -1,4 +1,4 @@
-"""``hushcall admin``: devices, invitations, operators' tokens, appeals and the allowlist, on the server's own data."""
+"""``hushcall admin``: devices, invitations, operators' tokens, appeals and the allowlist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import acting, on_service
+from hushcall.cli.options import audited, on_service
 from hushcall.cli.show import Json
 from hushcall.wording import counted
 
@@ -34,38 +34,23 @@ def token(
     revoke: Annotated[int | None, typer.Option(help="Take the token with this id away instead.")] = None,
     json: Json = False,
 ) -> None:
-    """Make a token for an operator, which may do no more than its scopes say; or revoke one.
-
-    [bold]Examples[/bold]
-
-      hushcall admin token --scope read --note prometheus
-
-      hushcall admin token --revoke 2
-    """
-    from hushcall.server.access.devices import SCOPES
+    """Make a token for an operator, which may do no more than its scopes say; or revoke one."""
+    from hushcall.server.auth.devices import SCOPES
 
     if revoke is not None:
-        with acting(service, "revoke token", f"token {revoke}"):
+        with audited(service, "revoke token", f"token {revoke}"):
             service.devices.revoke_admin(revoke, service.now)
-        _say({"revoked": revoke}, json, f"Token {revoke} is revoked.")
+        show.say({"revoked": revoke}, json, f"Token {revoke} is revoked.")
         return
-    with acting(service, "token", ",".join(sorted(scope or SCOPES)), note):
-        made = service.devices.new_admin(frozenset(scope or SCOPES), note, service.now)
-    _say({"token": made, "scopes": sorted(scope or SCOPES)}, json, f"{made}\nIt is not shown again.")
+    with audited(service, "token", ",".join(sorted(scope or SCOPES)), note):
+        token = service.devices.new_admin(frozenset(scope or SCOPES), note, service.now)
+    show.say({"token": token, "scopes": sorted(scope or SCOPES)}, json, f"{token}\nIt is not shown again.")
 
 
 @admin.command("tokens")
 @on_service
-def tokens(
-    service: Service,
-    json: Json = False,
-) -> None:
-    """List operators' tokens: their ids, scopes and notes, never the tokens themselves.
-
-    [bold]Example[/bold]
-
-      hushcall admin tokens
-    """
+def tokens(service: Service, json: Json = False) -> None:
+    """List operators' tokens: their ids, scopes and notes, never the tokens themselves."""
     rows = [asdict(row) for row in service.devices.admins()]
     for row in rows:
         del row["token_hash"]
@@ -80,15 +65,10 @@ def invite(
     note: Annotated[str, typer.Option(help="What it is for.")] = "",
     json: Json = False,
 ) -> None:
-    """Make an invite code, for servers whose enrolment is by invitation.
-
-    [bold]Example[/bold]
-
-      hushcall admin invite --uses 100
-    """
-    with acting(service, "invite", counted(uses, "device"), note):
+    """Make an invite code, for servers whose enrolment is by invitation."""
+    with audited(service, "invite", counted(uses, "device"), note):
         code = service.devices.invite(uses, note, service.now)
-    _say({"invite": code, "uses": uses}, json, f"{code}\nEnrols {uses} device(s). It is not shown again.")
+    show.say({"invite": code, "uses": uses}, json, f"{code}\nEnrols {uses} device(s). It is not shown again.")
 
 
 @admin.command("invites")
@@ -98,18 +78,11 @@ def invites(
     revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Let this one enrol nobody else.")] = None,
     json: Json = False,
 ) -> None:
-    """List invite codes, by names that enrol nobody; or revoke one. Devices that came with it stay.
-
-    [bold]Examples[/bold]
-
-      hushcall admin invites
-
-      hushcall admin invites --revoke 0f3c19d2ab44
-    """
+    """List invite codes, by names that enrol nobody; or revoke one. Devices that came with it stay."""
     if revoke is not None:
-        with acting(service, "revoke invite", revoke):
+        with audited(service, "revoke invite", revoke):
             service.devices.revoke_invite(revoke)
-        _say({"revoked": revoke}, json, f"Invite {revoke} is revoked.")
+        show.say({"revoked": revoke}, json, f"Invite {revoke} is revoked.")
         return
     _table("Invite codes", [asdict(row) for row in service.devices.invites()], json)
 
@@ -122,12 +95,7 @@ def devices(
     most: Annotated[int, typer.Option(min=1, help="How many.")] = 1000,
     json: Json = False,
 ) -> None:
-    """List devices by number: when each enrolled, and when it was revoked.
-
-    [bold]Example[/bold]
-
-      hushcall admin devices --most 20
-    """
+    """List devices by number: when each enrolled, and when it was revoked."""
     _table("Devices", [asdict(row) for row in service.devices.devices(most, after)], json)
 
 
@@ -138,12 +106,7 @@ def log(
     most: Annotated[int, typer.Option(min=1, help="How many entries.")] = 100,
     json: Json = False,
 ) -> None:
-    """Show what operators did: who, what, when, why, and how it ended. Newest first.
-
-    [bold]Example[/bold]
-
-      hushcall admin log --most 20
-    """
+    """Show what operators did: who, what, when, why, and how it ended. Newest first."""
     _table("What operators did", [asdict(row) for row in service.audit.entries(most)], json)
 
 
@@ -154,16 +117,11 @@ def enrol(
     count: Annotated[int, typer.Option(min=1, max=100_000, help="How many.")] = 1,
     json: Json = False,
 ) -> None:
-    """Enrol devices and print their tokens, for servers on which the operator hands them out.
-
-    [bold]Example[/bold]
-
-      hushcall admin enrol --count 3 --json
-    """
-    with acting(service, "enrol", counted(count, "device")):
-        made = service.devices.enrol_many(count, service.now)
-    text = "\n".join(f"device {device}: {secret}" for device, secret in made)
-    _say({"devices": [{"device": device, "token": secret} for device, secret in made]}, json, text)
+    """Enrol devices and print their tokens, for servers on which the operator hands them out."""
+    with audited(service, "enrol", counted(count, "device")):
+        enrolled = service.devices.enrol_many(count, service.now)
+    text = "\n".join(f"device {device}: {secret}" for device, secret in enrolled)
+    show.say({"devices": [{"device": device, "token": secret} for device, secret in enrolled]}, json, text)
 
 
 @admin.command("revoke")
@@ -173,36 +131,20 @@ def revoke(
     device: Annotated[int, typer.Argument(help="The device's number.")],
     json: Json = False,
 ) -> None:
-    """Revoke a device: it is refused from its next request on.
-
-    [bold]Example[/bold]
-
-      hushcall admin revoke 4056565151213303
-    """
-    with acting(service, "revoke", f"device {device}"):
+    """Revoke a device: it is refused from its next request on."""
+    with audited(service, "revoke", f"device {device}"):
         service.devices.revoke(device, service.now)
-    _say({"revoked": device}, json, f"Device {device} is revoked.")
+    show.say({"revoked": device}, json, f"Device {device} is revoked.")
 
 
 @admin.command("appeal")
 @on_service
-def appeal(
-    service: Service,
-    number: NumberArgument,
-    why: WhyOption,
-    who: WhoOption = None,
-    json: Json = False,
-) -> None:
-    """Take a number off the list at once, and keep it off while the appeal is open.
-
-    [bold]Example[/bold]
-
-      hushcall admin appeal "+1 202 555 0143" --why "a school's daily call" --who "the school"
-    """
-    with acting(service, "appeal", number, why):
-        done = service.corrections.appeal(number, why, who or getpass.getuser(), service.now)
-    then = "a list without the number is published." if done.published else "it was not listed."
-    _say({"appeal": done.entry, "published": done.published}, json, f"Appeal {done.entry} is open; {then}")
+def appeal(service: Service, number: NumberArgument, why: WhyOption, who: WhoOption = None, json: Json = False) -> None:
+    """Take a number off the list at once, and keep it off while the appeal is open."""
+    with audited(service, "appeal", number, why):
+        entry, published = service.corrections.appeal(number, why, who or getpass.getuser(), service.now)
+    then = "a list without the number is published." if published else "it was not listed."
+    show.say({"appeal": entry, "published": published}, json, f"Appeal {entry} is open; {then}")
 
 
 @admin.command("close")
@@ -213,32 +155,19 @@ def close(
     why: WhyOption,
     json: Json = False,
 ) -> None:
-    """Close an appeal: the number may be listed again.
-
-    [bold]Example[/bold]
-
-      hushcall admin close 3 --why "the caller never answered"
-    """
-    with acting(service, "close", f"appeal {entry}", why):
-        done = service.corrections.close(entry, why, service.now)
-    _say({"closed": entry, "published": done.published}, json, f"Appeal {entry} is closed.")
+    """Close an appeal: the number may be listed again."""
+    with audited(service, "close", f"appeal {entry}", why):
+        published = service.corrections.close(entry, why, service.now)
+    show.say({"closed": entry, "published": published}, json, f"Appeal {entry} is closed.")
 
 
 @admin.command("appeals")
 @on_service
-def appeal_log(
-    service: Service,
-    json: Json = False,
-) -> None:
-    """Show the log of appeals: who, when, why, and how each ended.
+def appeal_log(service: Service, json: Json = False) -> None:
+    """Show the log of appeals: who, when, why, and how each ended."""
+    from hushcall.server.publishing import exclusions
 
-    [bold]Example[/bold]
-
-      hushcall admin appeals
-    """
-    from hushcall.server.publishing import appeals
-
-    _table("Appeals", [asdict(row) for row in appeals.appeals(service.store)], json)
+    _table("Appeals", [asdict(row) for row in exclusions.appeals(service.store)], json)
 
 
 @admin.command("allow")
@@ -251,45 +180,23 @@ def allow(
     remove: Annotated[bool, typer.Option(help="Take it off the allowlist instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Put a number on the allowlist: it is never listed, whatever is reported.
-
-    [bold]Examples[/bold]
-
-      hushcall admin allow "+1 202 555 0199" --why "the pharmacy's reminder line"
-
-      hushcall admin allow "+1 202 555 0199" --remove
-    """
-    with acting(service, "disallow" if remove else "allow", number, why):
+    """Put a number on the allowlist: it is never listed, whatever is reported."""
+    with audited(service, "disallow" if remove else "allow", number, why):
         if remove:
-            done = service.corrections.disallow(number, service.now)
+            published = service.corrections.disallow(number, service.now)
         else:
-            done = service.corrections.allow(number, why, who or getpass.getuser(), service.now)
+            published = service.corrections.allow(number, why, who or getpass.getuser(), service.now)
     then = "may be listed again" if remove else "is never listed"
-    _say({"number": number, "removed": remove, "published": done.published}, json, f"{number} {then}.")
+    show.say({"number": number, "removed": remove, "published": published}, json, f"{number} {then}.")
 
 
 @admin.command("allowlist")
 @on_service
-def allowlist(
-    service: Service,
-    json: Json = False,
-) -> None:
-    """Show the allowlist.
+def allowlist(service: Service, json: Json = False) -> None:
+    """Show the allowlist."""
+    from hushcall.server.publishing import exclusions
 
-    [bold]Example[/bold]
-
-      hushcall admin allowlist
-    """
-    from hushcall.server.publishing import appeals
-
-    _table("Never listed", [asdict(row) for row in appeals.allowlist(service.store)], json)
-
-
-def _say(value: dict[str, Any], json: bool, text: str) -> None:
-    if json:
-        show.print_json(value)
-    else:
-        show.console.print(text, markup=False, soft_wrap=True)
+    _table("Never listed", [asdict(row) for row in exclusions.allowlist(service.store)], json)
 
 
 def _table(title: str, plain: list[dict[str, Any]], json: bool) -> None:

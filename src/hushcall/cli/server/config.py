@@ -1,21 +1,18 @@
-"""``hushcall config``: the settings in force, checked, or as an example to start from."""
+"""``hushcall config``: the effective settings, checked, or as an example to start from. And ``hushcall plan-of``."""
 
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 from contextlib import closing
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from hushcall.atomic_file import atomic_write
 from hushcall.cli import show
-from hushcall.cli.server.on_service import (
-    ConfigOption,
-    DatabaseOption,
-    DataOption,
-    chosen_settings,
-    has_database,
-    in_words,
-)
+from hushcall.cli.options import Place, chosen_settings, grouped, has_database, in_words
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter
 from hushcall.wording import counted
@@ -24,64 +21,51 @@ config = typer.Typer(help="The server's settings: a TOML file, then HUSHCALL_* v
 
 
 @config.command("show")
-def show_settings(
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    json: Json = False,
-) -> None:
-    """Print every setting with the value that is in force; a password in the database URL is hidden.
+@grouped
+def show_settings(*, place: Place, json: Json = False) -> None:
+    """Print the effective value of every setting. A password in the database URL is hidden.
 
-    In force is what 'hushcall serve' was started with, which it keeps in the data folder; in a folder that it never
-    served, what it would start with.
-
-    [bold]Example[/bold]
-
-      HUSHCALL_ROUND__PERIOD=3600 hushcall config show
+    These are the values with which 'hushcall serve' was started, and in a folder that was never served, the values
+    with which it would start.
     """
-    chosen_settings(config, data, database)  # for its error where the server's packages are missing
-    from hushcall.server import in_force
+    chosen_settings(place)  # for its error where the server's packages are missing
+    from hushcall.server import effective_settings
 
-    given = {key: value for key, value in (("data", data), ("database", database)) if value is not None}
-    settings, different = in_force.of_folder(config, **given)
+    settings, different = effective_settings.of_folder(place.config, **place.settings)
     values = jsonlib.loads(settings.model_dump_json())
-    from hushcall.server.db.store import parse_url
+    from hushcall.server.db.engine import parse_url
 
     values["database"] = parse_url(settings.url).render_as_string(hide_password=True)
-    for one in different:
-        show.aside(f"hushcall: {one}: it counts when 'hushcall serve' starts again")
+    for difference in different:
+        show.remark(f"{difference}: it counts when 'hushcall serve' starts again")
     if json:
         show.print_json(values)
         return
     for name, value in values.items():
         if isinstance(value, dict):
             show.console.print(f"[bold]\\[{name}][/bold]")
-            for inner, one in value.items():
-                show.console.print(f"  {inner} = {jsonlib.dumps(one)}", markup=False)
+            for inner, setting in value.items():
+                show.console.print(f"  {inner} = {jsonlib.dumps(setting)}", markup=False)
         else:
             show.console.print(f"{name} = {jsonlib.dumps(value)}", markup=False)
 
 
 @config.command("check")
-def check_settings(config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None) -> None:
-    """Say whether the settings are right, and whether the database, the keys and the allowlist can be read.
+@grouped
+def check_settings(*, place: Place) -> None:
+    """Check the settings, and whether the database, the keys and the allowlist can be read.
 
-    Checks what 'hushcall serve' would start with, and names what differs from what it was last started with.
-
-    [bold]Example[/bold]
-
-      hushcall config check --config /etc/hushcall.toml
+    Checks the settings with which 'hushcall serve' would start, and names those that differ from its last start.
     """
-    settings = chosen_settings(config, data, database)
-    from hushcall.server import in_force
+    settings = chosen_settings(place)
+    from hushcall.server import effective_settings
     from hushcall.server.publishing import exclusions
     from hushcall.server.service import open_data
     from hushcall.server.signing import keys
 
     show.console.print("settings: ok")
-    given = {key: value for key, value in (("data", data), ("database", database)) if value is not None}
-    for one in in_force.of_folder(config, **given)[1]:
-        show.console.print(f"at the next start: {one}", markup=False, soft_wrap=True)
+    for difference in effective_settings.of_folder(place.config, **place.settings)[1]:
+        show.console.print(f"at the next start: {difference}", markup=False, soft_wrap=True)
     if has_database(settings):
         with in_words(settings), closing(open_data(settings)) as store:
             store.check()
@@ -103,13 +87,40 @@ def check_settings(config: ConfigOption = None, data: DataOption = None, databas
 
 @config.command("example")
 def example_settings() -> None:
-    """Print a TOML file with every setting, its default and what it is for.
-
-    [bold]Example[/bold]
-
-      hushcall config example > hushcall.toml
-    """
-    chosen_settings(None, None)  # for its error where the server's packages are missing
+    """Print a TOML file with every setting, its default and what it is for."""
+    chosen_settings()  # for its error where the server's packages are missing
     from hushcall.server.settings import example
 
     print(example(), end="")
+
+
+def plan_of(
+    region: Annotated[str, typer.Argument(help="Two letters, like PL.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; else to standard output.")] = None,
+) -> None:
+    """Write a region's numbering plan, from phonenumberslite's metadata.
+
+    The plan's name contains a digest of its content. A server takes the file as its setting `plan`. Phones learn the
+    plan when they enrol, check the digest, and never change to another plan.
+
+    [bold]Examples[/bold]
+
+      hushcall plan-of PL --out pl.json
+
+      HUSHCALL_ROUND__PLAN=pl.json hushcall serve
+    """
+    from hushcall.protocol.items import SUFFIX
+    from hushcall.protocol.numbers.generate import plan_document
+    from hushcall.protocol.numbers.plans import read_plan, to_bytes
+
+    data = to_bytes(plan_document(region))
+    if out is None:
+        sys.stdout.buffer.write(data)
+        return
+    atomic_write(out, data, "--out")
+    plan = read_plan(data)
+    lengths = "of any length" if plan.lengths else f"of {plan.max_digits} digits"
+    show.out(
+        f"Plan {plan.name}: +{plan.country_code}, {len(plan.area_codes)} area codes of {plan.area_digits} digits, "
+        f"numbers {lengths}, items of {SUFFIX.bits(plan)} bits: {out}"
+    )

@@ -1,4 +1,4 @@
-"""``hushcall keys``: make the keys that sign the list, replace one, and see where they stand."""
+"""``hushcall keys``: makes the keys that sign the list, replaces them, and shows their state."""
 
 from __future__ import annotations
 
@@ -16,20 +16,13 @@ import typer
 from rich.table import Table
 
 from hushcall.cli import show
-from hushcall.cli.server.on_service import (
-    ConfigOption,
-    DatabaseOption,
-    DataOption,
-    chosen_settings,
-    in_words,
-    settings_of,
-)
+from hushcall.cli.options import Place, chosen_settings, grouped, in_words, settings_of
 from hushcall.cli.show import Json
 from hushcall.protocol.blocklist import iso
 
 if TYPE_CHECKING:
     from hushcall.server.db.store import Store
-    from hushcall.server.signing.ceremony import Standing
+    from hushcall.server.signing.ceremony import KeyStatus
 
 PASSPHRASE = "HUSHCALL_ROOT_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
 
@@ -39,11 +32,9 @@ keys = typer.Typer(
 
 
 @contextmanager
-def _published(
-    config: Path | None, data: Path | None, database: str | None, *, make: bool = False
-) -> Iterator[tuple[Store, Path]]:
-    """(what the server publishes, the folder of its keys); both must be there, unless they are to be made."""
-    settings = chosen_settings(config, data, database) if make else settings_of(config, data, database)
+def _opened(place: Place, *, make: bool = False) -> Iterator[tuple[Store, Path]]:
+    """(the store, the folder of its keys). Both must exist, unless ``make``."""
+    settings = chosen_settings(place) if make else settings_of(place)
     from hushcall.server.service import open_data
 
     with in_words(settings), closing(open_data(settings)) as store:
@@ -51,10 +42,10 @@ def _published(
 
 
 @keys.command()
+@grouped
 def init(
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
+    *,
+    place: Place,
     passphrase: Annotated[
         bool, typer.Option(help=f"Lock the root key with a passphrase: asked for, or taken from {PASSPHRASE}.")
     ] = False,
@@ -63,34 +54,28 @@ def init(
     """Make the root key and the three online keys, and publish the first root.
 
     Do it once, before the first round. Then move the root key away: the server does not need it.
-
-    [bold]Examples[/bold]
-
-      hushcall keys init --passphrase
-
-      hushcall keys init --data /var/lib/hushcall --json
     """
-    with _published(config, data, database, make=True) as (published, folder):
+    with _opened(place, make=True) as (store, folder):
         from hushcall.server.signing import ceremony
 
         secret = _ask("Passphrase for the root key", confirm=True) if passphrase else None
-        root_key = ceremony.init(published, folder, datetime.now(UTC), secret)
-        digest = ceremony.root_sha256(published.files())
-    if json:
-        show.print_json({"keys": str(folder), "root_key": str(root_key), "root_sha256": digest})
-        return
-    show.console.print(f"Keys made in {folder}, first root published.", soft_wrap=True)
-    show.console.print(f"Move {root_key} off this machine: onto two sticks, in two places.", soft_wrap=True)
-    show.console.print(f"SHA-256 of the root, for phones that want to be sure: {digest}", soft_wrap=True)
+        root_key = ceremony.init(store, folder, datetime.now(UTC), secret)
+        digest = ceremony.root_sha256(store.files())
+    text = (
+        f"Keys made in {folder}, first root published.\n"
+        f"Move {root_key} off this machine: onto two sticks, in two places.\n"
+        f"SHA-256 of the root, for phones that want to be sure: {digest}"
+    )
+    show.say({"keys": str(folder), "root_key": str(root_key), "root_sha256": digest}, json, text)
 
 
 @keys.command()
+@grouped
 def rotate(
+    *,
     roles: Annotated[list[str], typer.Argument(help="timestamp, snapshot, targets, root; several are done in turn.")],
     root_key: Annotated[Path | None, typer.Option(help="The root key's file, if it is not in keys/offline.")] = None,
-    config: ConfigOption = None,
-    data: DataOption = None,
-    database: DatabaseOption = None,
+    place: Place,
     json: Json = False,
 ) -> None:
     """Replace a key. Phones follow by themselves at their next sync; the server need not be restarted.
@@ -105,42 +90,36 @@ def rotate(
     """
     ask = cache(lambda path: _ask(f"Passphrase of {path}", confirm=False))
     done = []
-    with _published(config, data, database) as (published, folder):
-        from hushcall.server.access.audit import COMMAND_LINE, Audit
+    with _opened(place) as (store, folder):
+        from hushcall.server.auth.operators import COMMAND_LINE, Audit
         from hushcall.server.signing import ceremony
 
         for role in roles:
-            with Audit(published, lambda: int(time())).act(COMMAND_LINE, getpass.getuser(), "rotate", f"key of {role}"):
-                rotated = ceremony.rotate(published, folder, role, datetime.now(UTC), ask, root_key)
+            with Audit(store, lambda: int(time())).act(COMMAND_LINE, getpass.getuser(), "rotate", f"key of {role}"):
+                rotated = ceremony.rotate(store, folder, role, datetime.now(UTC), ask, root_key)
             root_key = rotated.saved if role == "root" else root_key  # the roles after it need the new one
             done.append(rotated)
     if json:
         rows = [
-            {"role": one.role, "key": one.key_id, "file": str(one.saved), "old": [str(path) for path in one.old]}
-            for one in done
+            {"role": row.role, "key": row.key_id, "file": str(row.saved), "old": [str(path) for path in row.old]}
+            for row in done
         ]
         show.print_json({"rotated": rows})
         return
-    for one in done:
-        show.console.print(f"New {one.role} key {one.key_id[:8]} in {one.saved}.", soft_wrap=True)
-        if one.role == "root":
-            show.console.print(f"Keep two copies of it, then destroy {one.old[0]}.", soft_wrap=True)
+    for row in done:
+        show.console.print(f"New {row.role} key {row.key_id[:8]} in {row.saved}.", soft_wrap=True)
+        if row.role == "root":
+            show.console.print(f"Keep two copies of it, then destroy {row.old[0]}.", soft_wrap=True)
 
 
 @keys.command()
-def status(
-    config: ConfigOption = None, data: DataOption = None, database: DatabaseOption = None, json: Json = False
-) -> None:
-    """Show every role's version, expiry and keys. Exits with 1 if something expired or a key is missing.
-
-    [bold]Examples[/bold]
-
-      hushcall keys status --json
-    """
-    with _published(config, data, database) as (published, folder):
+@grouped
+def status(*, place: Place, json: Json = False) -> None:
+    """Show every role's version, expiry and keys. Exits with 1 if something expired or a key is missing."""
+    with _opened(place) as (store, folder):
         from hushcall.server.signing import ceremony
 
-        standing = ceremony.status(published, folder, datetime.now(UTC))
+        standing = ceremony.status(store, folder, datetime.now(UTC))
     if json:
         rows = [
             {
@@ -165,11 +144,11 @@ def status(
 
 
 def _ask(question: str, *, confirm: bool) -> bytes:
-    given = os.environ.get(PASSPHRASE)
-    return (given or str(typer.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True))).encode()
+    passphrase = os.environ.get(PASSPHRASE)
+    return (passphrase or str(typer.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True))).encode()
 
 
-def _table(standing: Standing) -> Table:
+def _table(standing: KeyStatus) -> Table:
     table = Table(title="Who signs the list, and until when")
     for column in ("role", "version", "expires", "key", ""):
         table.add_column(column, justify="right" if column == "version" else "left")

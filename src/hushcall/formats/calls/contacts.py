@@ -1,4 +1,4 @@
-r"""The phone reads this to know whom it never reports: a file of contacts comes in, their numbers leave.
+r"""Contacts, whose numbers are never reported: vCard, Termux JSON, or one number a line.
 
 >>> sorted(read_contacts(b"# family\n202-555-0143  # home\n+1 202 555 0199\n").numbers)
 ['+1 202 555 0199', '202-555-0143']
@@ -7,77 +7,102 @@ r"""The phone reads this to know whom it never reports: a file of contacts comes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hushcall.errors import InvalidData, InvalidParameter
-from hushcall.formats.calls.call import LONGEST_NUMBER, tidy
-from hushcall.formats.calls.termux import json_list, text_of
-from hushcall.formats.calls.texts import HEAD_BYTES, check_size, decode, head_text, lines
-from hushcall.formats.calls.vcard import phone_numbers
+from hushcall.errors import InvalidData
+from hushcall.formats import MARK
+from hushcall.formats.calls.call import MAX_NUMBER_LENGTH, tidy
+from hushcall.formats.calls.text import HEAD_BYTES, check_size, decode, head_text, json_list, json_text, lines
 
-_DIALLED = re.compile(r"[+(*#]*\d")  # a number that starts otherwise would never match a call, and nobody would notice
+_DIALLED = re.compile(r"[+(*#]*\d")  # any other beginning would never match a call
+# A group before the name, parameters after it, and a value after the first colon that is not in quotes.
+_TEL = re.compile(r"(?:[\w-]+\.)?TEL((?:;(?:\"[^\"]*\"|[^\":;])*)*):(.*)", re.IGNORECASE | re.DOTALL)
+_BEGIN = re.compile(r"BEGIN:VCARD", re.IGNORECASE)
+_OURS = re.compile(rf"(?:[\w-]+\.)?FN(?:;[^:]*)?:{MARK}", re.IGNORECASE)
+_ESCAPED = re.compile(r"\\([,;:\\])")
 
 
 @dataclass(frozen=True, slots=True)
 class Contacts:
-    """The numbers of a file of contacts, as it writes them, and what could not be read."""
-
     numbers: frozenset[str] = frozenset()
     malformed: int = 0
-    first_problem: str = ""  # which entry, and which rule was broken; never a phone number
-    format: str = ""
+    first_problem: str = ""  # the entry and the broken rule, never a phone number
 
 
 def _plain(data: bytes) -> Iterable[str]:
-    """One number a line; what follows a # is a comment."""
+    """One number a line. A # begins a comment."""
     return filter(str.strip, (line.partition("#")[0] for line in lines(decode(data))))
 
 
-def _termux(data: bytes) -> Iterable[Any]:
-    """The JSON that ``termux-contact-list`` prints."""
-    return json_list("Termux contact list", data)
+def _termux(data: bytes) -> Iterator[Any]:
+    """The JSON that ``termux-contact-list`` prints, without the entries of an exported list."""
+    for record in json_list("Termux contact list", data):
+        if not (isinstance(record, dict) and str(record.get("name", "")).startswith(MARK)):
+            yield record
 
 
-def _vcard(data: bytes) -> Iterable[str]:
-    return phone_numbers(decode(data))
+def _vcard(data: bytes) -> Iterator[str]:
+    """The TEL values of vCards 2.1 to 4.0, but of an exported list: its callers are no acquaintances."""
+    ours = False
+    for line in _unfold(lines(decode(data))):
+        if _BEGIN.match(line):
+            ours = False
+        elif _OURS.match(line):
+            ours = True
+        elif not ours and (match := _TEL.fullmatch(line)) and (value := _tel_value(match[1].upper(), match[2]).strip()):
+            yield value
 
 
-FORMATS: dict[str, Callable[[bytes], Iterable[Any]]] = {"vcard": _vcard, "termux": _termux, "plain": _plain}
+def _unfold(text: list[str]) -> Iterator[str]:
+    """Complete properties. A line that begins with a blank continues the last. In 2.1, so does one after ``=``."""
+    parts: list[str] = []
+    quoted = False
+    for line in text:
+        if parts and line[:1] in (" ", "\t") and line.strip():
+            parts.append(line[1:])
+        elif quoted and parts[-1].endswith("="):
+            parts[-1] = parts[-1][:-1]
+            parts.append(line)
+        else:
+            yield "".join(parts)
+            parts, quoted = [line], "QUOTED-PRINTABLE" in line.upper()
+    yield "".join(parts)
 
 
-def detect_contacts(head: bytes) -> str:
-    """The name of the format of a file that begins with ``head``. A plain list is what is neither of the others."""
-    text = head_text(head)
-    if re.match(r"begin:vcard", text, re.IGNORECASE):
-        return "vcard"
-    return "termux" if text.startswith("[") else "plain"
+def _tel_value(parameters: str, value: str) -> str:
+    if "QUOTED-PRINTABLE" in parameters:
+        import quopri
+
+        value = quopri.decodestring(value.encode()).decode("utf-8", "replace")
+    value = _ESCAPED.sub(r"\1", value.strip())
+    if value[:4].lower() == "tel:":
+        return value[4:].partition(";")[0]  # an extension or a context follows
+    return value
 
 
-def read_contacts(data: bytes, format: str | None = None) -> Contacts:  # noqa: A002 (what the user calls it)
-    """The numbers of a file of contacts: vCard, Termux JSON, or one number a line. Without ``format`` it is guessed."""
+def read_contacts(data: bytes) -> Contacts:
     check_size("contacts", data)
-    name = detect_contacts(data[:HEAD_BYTES]) if format is None else format
-    if name not in FORMATS:
-        raise InvalidParameter("format", f"be one of {', '.join(FORMATS)}", name)
+    head = head_text(data[:HEAD_BYTES])
+    entries: Iterable[Any] = _vcard(data) if _BEGIN.match(head) else _termux(data) if head[:1] == "[" else _plain(data)
     numbers: set[str] = set()
     malformed, first_problem = 0, ""
-    for place, entry in enumerate(FORMATS[name](data) if data and not data.isspace() else (), 1):
+    for place, entry in enumerate(entries, 1):
         try:
-            numbers.add(_number(text_of(entry, "number")))
+            numbers.add(_number(json_text(entry, "number")))
         except InvalidData as problem:
             malformed += 1
             first_problem = first_problem or f"entry {place}: {problem.field} must {problem.rule}"
     if malformed and not numbers:
         rule = f"be vCard, termux-contact-list JSON or one number a line ({first_problem})"
         raise InvalidData("contacts", rule, f"{malformed} malformed entries")
-    return Contacts(frozenset(numbers), malformed, first_problem, name)
+    return Contacts(frozenset(numbers), malformed, first_problem)
 
 
 def _number(text: str) -> str:
     number = tidy(text)
-    if not _DIALLED.match(number) or not number.isprintable() or len(number) > LONGEST_NUMBER:
-        rule = f"begin like a number, be printable and at most {LONGEST_NUMBER} characters long"
+    if not _DIALLED.match(number) or not number.isprintable() or len(number) > MAX_NUMBER_LENGTH:
+        rule = f"begin like a number, be printable and at most {MAX_NUMBER_LENGTH} characters long"
         raise InvalidData("number", rule, f"{len(number)} characters")
     return number

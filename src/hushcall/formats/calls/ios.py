@@ -1,41 +1,44 @@
-"""An iPhone's backup has this: CallHistory.storedata, a SQLite database. It is opened in memory and only read."""
+"""An iPhone backup's ``CallHistory.storedata``: a SQLite database, opened in memory and only read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hushcall.errors import InvalidData
-from hushcall.formats.calls.call import Call, CallKind, known_name, known_number
+from hushcall.formats.calls.call import Call, CallKind, clean_name, clean_number
+from hushcall.formats.calls.dates import duration_seconds
 from hushcall.formats.calls.reader import FileReader
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _TITLE = "iOS call history"
 _MAGIC = b"SQLite format 3\x00"
 _EPOCH = 978_307_200  # Apple counts seconds from 2001-01-01
-_NEEDED = ("ZADDRESS", "ZDATE", "ZORIGINATED")
-# Some versions lack these. A call that nothing says was answered came in all the same: both kinds count alike.
-_OTHERWISE = {"ZANSWERED": "1", "ZNAME": "NULL"}
-_LONGEST_VALUE = 1_000_000
-_MAKE = "CREATE TABLE ZCALLRECORD (Z_PK INTEGER PRIMARY KEY, ZANSWERED INTEGER, ZORIGINATED INTEGER, ZDATE TIMESTAMP, "
+_REQUIRED = ("ZADDRESS", "ZDATE", "ZORIGINATED")
+# Some versions lack these columns. Answered and missed calls count alike.
+_DEFAULTS = {"ZANSWERED": "1", "ZNAME": "NULL", "ZDURATION": "NULL"}
+_MAX_VALUE_BYTES = 1_000_000
 
 
 def _split(data: bytes) -> Iterator[tuple[Any, ...]]:
-    import sqlite3  # only those who read a database pay for it
+    import sqlite3
 
     if not data.startswith(_MAGIC):
         raise InvalidData(f"{_TITLE} file", "be a SQLite database", f"{len(data)} bytes of something else")
-    # Bytes 18 and 19 say that there is a write-ahead log beside the file. It did not come along, and a database in
-    # memory cannot have one, so the copy says otherwise.
+    # Bytes 18 and 19 say that there is a write-ahead log beside the file. It is not here, and a database in memory
+    # cannot have one, so the copy says otherwise.
     plain = data[:18] + b"\x01\x01" + data[20:]
     try:
         with closing(sqlite3.connect(":memory:")) as database:
             database.deserialize(plain)
             database.execute("PRAGMA trusted_schema = OFF")
             database.execute("PRAGMA query_only = ON")
-            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield from _rows(database)
     # The last two: SQLite's message may quote damaged text, and a damaged record may claim any size.
@@ -43,17 +46,17 @@ def _split(data: bytes) -> Iterator[tuple[Any, ...]]:
         raise InvalidData(f"{_TITLE} file", "be an undamaged SQLite database", f"{len(data)} bytes") from None
 
 
-def _rows(database: Any) -> Iterable[tuple[Any, ...]]:
-    made = database.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'ZCALLRECORD'").fetchone()
+def _rows(database: sqlite3.Connection) -> Iterable[tuple[Any, ...]]:
+    schema = database.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'ZCALLRECORD'").fetchone()
     # A view or a virtual table of this name would run somebody's code.
-    if made is None or not str(made[0]).upper().startswith("CREATE TABLE"):
+    if schema is None or not str(schema[0]).upper().startswith("CREATE TABLE"):
         raise InvalidData(f"{_TITLE} file", "have a table ZCALLRECORD", "none")
     columns = {str(row[1]) for row in database.execute("PRAGMA table_info(ZCALLRECORD)")}
-    if not columns.issuperset(_NEEDED):
-        raise InvalidData(f"{_TITLE} table", f"have the columns {', '.join(_NEEDED)}", f"{len(columns)} others")
-    others = (name if name in columns else instead for name, instead in _OTHERWISE.items())
-    query = f"SELECT {', '.join((*_NEEDED, *others))} FROM ZCALLRECORD ORDER BY rowid"  # noqa: S608 (our own words only)
-    return database.execute(query)  # type: ignore[no-any-return]
+    if not columns.issuperset(_REQUIRED):
+        raise InvalidData(f"{_TITLE} table", f"have the columns {', '.join(_REQUIRED)}", f"{len(columns)} others")
+    optional = (name if name in columns else default for name, default in _DEFAULTS.items())
+    query = f"SELECT {', '.join((*_REQUIRED, *optional))} FROM ZCALLRECORD ORDER BY rowid"  # noqa: S608 (our own words only)
+    return database.execute(query)
 
 
 def _text(value: Any) -> str:
@@ -64,45 +67,12 @@ def _text(value: Any) -> str:
 
 
 def _parse(row: tuple[Any, ...], _zone: tzinfo) -> Call:
-    address, date, originated, answered, name = row
+    address, date, originated, answered, name, duration = row
     if not isinstance(date, int | float) or not math.isfinite(date):
         raise InvalidData("date", "be a number of seconds", type(date).__name__)
     kind = CallKind.OUTGOING if originated else CallKind.INCOMING if answered else CallKind.MISSED
-    return Call(known_number(_text(address)), math.floor(date + _EPOCH), kind, known_name(_text(name)))
+    number, start = clean_number(_text(address)), math.floor(date + _EPOCH)
+    return Call(number, start, kind, clean_name(_text(name)), duration_seconds(_text(duration)))
 
 
-def _sniff(head: bytes) -> bool:
-    return head.startswith(_MAGIC)
-
-
-def _render(calls: Sequence[Call], _zone: tzinfo) -> bytes:
-    import sqlite3
-
-    rows = [
-        (
-            call.kind == CallKind.INCOMING,
-            call.kind == CallKind.OUTGOING,
-            call.at - _EPOCH,
-            call.number,
-            call.name or None,
-        )
-        for call in calls
-    ]
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.execute(_MAKE + "ZADDRESS VARCHAR, ZNAME VARCHAR)")
-        insert = "INSERT INTO ZCALLRECORD (ZANSWERED, ZORIGINATED, ZDATE, ZADDRESS, ZNAME) VALUES (?, ?, ?, ?, ?)"
-        database.executemany(insert, rows)
-        database.commit()
-        return database.serialize()
-
-
-IOS = FileReader(
-    name="ios",
-    title=_TITLE,
-    files=("*.storedata", "5a4935c78a5255723f707230a451d79c540d2741"),
-    sniff=_sniff,
-    split=_split,
-    parse=_parse,
-    render=_render,
-    kinds=frozenset((CallKind.INCOMING, CallKind.OUTGOING, CallKind.MISSED)),
-)
+IOS = FileReader("ios", _TITLE, lambda head: head.startswith(_MAGIC), _split, _parse)

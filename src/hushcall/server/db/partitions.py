@@ -1,8 +1,7 @@
-"""Announcements and reports by round: on PostgreSQL each round has a partition of both, and forgetting it is a drop.
+"""Announcements and reports on PostgreSQL: a partition for each round, which is dropped when the round is forgotten.
 
-A drop looks at no row, leaves no dead ones behind, and gives the space back at once. A partition is attached, not made
-in place: that waits for nobody and holds up nobody, a backup included. SQLite has one table for all rounds, and
-deletes.
+A drop reads no row, leaves no dead ones, and frees the space at once. A partition is attached rather than created in
+place, which waits for no other user of the table, such as a backup. SQLite has one table for all rounds, and deletes.
 """
 
 from __future__ import annotations
@@ -18,18 +17,17 @@ UNIQUE = {
     "announcements": {"announcements_one": "device, round", "announcements_by_ticket": "ticket, round"},
     "reports": {"reports_one": "ticket, round"},
 }
-"""Indices, not constraints: PostgreSQL's own programs restore over a database that has other partitions.
+"""Indices, not constraints, so that pg_restore works over a database that has other partitions.
 
-The round comes last: within a partition it says nothing, and must be there only because it is what is partitioned by.
-With it first, PostgreSQL may take an index for one that it only has to read from end to end.
+The round comes last. It must be part of the index, because it is the partition key, but has one value within each
+partition. With it first, PostgreSQL may choose an index that it has to read from end to end.
 """
 PLAIN = {"reports": {"reports_by_bucket": "bucket, ticket"}}
 LOCK_MILLISECONDS = 500
-"""How long a drop waits for those who use the table, and everybody else behind it. Then rows are deleted instead."""
+"""How long a drop waits for other users of the table, while more of them wait behind it. Then rows are deleted."""
 
 
 def make(connection: Connection, round_id: int) -> None:
-    """Let a round take announcements and reports; nothing where it does already."""
     if connection.dialect.name == "postgresql":
         for table in TABLES:
             if round_id not in rounds_of(connection, table):
@@ -44,7 +42,7 @@ def _attach(connection: Connection, table: sa.Table, round_id: int) -> None:
 
 
 def move_up(connection: Connection, by: int) -> None:
-    """Give every round's rows the number that is so much larger: after a restore, which nobody works beside."""
+    """Adds ``by`` to the round of every row. For a restore, when the database has no other user."""
     for table in TABLES:
         if connection.dialect.name != "postgresql":
             connection.execute(sa.update(table).values(round=table.c.round + by))
@@ -58,10 +56,10 @@ def move_up(connection: Connection, by: int) -> None:
 
 
 def forget(connection: Connection, table: sa.Table, round_id: int) -> None:
-    """Forget a round's rows, by dropping its partition where there is one.
+    """Deletes a round's rows, by dropping its partition where there is one.
 
-    Where somebody holds on to the table for long (a backup does), the rows are deleted instead: forgetting waits for
-    nobody. The empty partition then goes with the next one.
+    Where the table is locked for long, as by a backup, the rows are deleted instead. The empty partition then goes
+    with the next one.
     """
     if connection.dialect.name == "postgresql" and _dropped(connection, table, round_id):
         return
@@ -69,30 +67,29 @@ def forget(connection: Connection, table: sa.Table, round_id: int) -> None:
 
 
 def _dropped(connection: Connection, table: sa.Table, round_id: int) -> bool:
-    known, rounds = rounds_of(connection, table), schema.rounds.c
-    if round_id not in known:
+    partitioned, rounds = rounds_of(connection, table), schema.rounds.c
+    if round_id not in partitioned:
         return True  # it was dropped before
-    others = sa.select(rounds.id).where(rounds.id.in_(known), rounds.id != round_id, rounds.state == PUBLISHED)
-    left = [one for one in connection.execute(others.order_by(rounds.id)).scalars() if _empty(connection, table, one)]
-    before = connection.exec_driver_sql("SHOW lock_timeout").scalar_one()
+    query = sa.select(rounds.id).where(rounds.id.in_(partitioned), rounds.id != round_id, rounds.state == PUBLISHED)
+    earlier = connection.execute(query.order_by(rounds.id)).scalars()
+    empty = [earlier_id for earlier_id in earlier if _empty(connection, table, earlier_id)]
+    timeout = connection.exec_driver_sql("SHOW lock_timeout").scalar_one()
     try:
         with connection.begin_nested():
             connection.exec_driver_sql(f"SET LOCAL lock_timeout={LOCK_MILLISECONDS}")
-            for one in (*left, round_id):
-                connection.exec_driver_sql(f"DROP TABLE {_name(table, one)}")
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout='{before}'")
-    except sa.exc.OperationalError:  # a rolled back savepoint takes its setting along
+            for dropped_id in (*empty, round_id):
+                connection.exec_driver_sql(f"DROP TABLE {_name(table, dropped_id)}")
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout='{timeout}'")
+    except sa.exc.OperationalError:  # the savepoint's rollback resets the timeout
         return False
     return True
 
 
 def _empty(connection: Connection, table: sa.Table, round_id: int) -> bool:
-    """Whether a partition has no rows any more: somebody was in the way of its drop."""
     return connection.exec_driver_sql(f"SELECT 1 FROM {_name(table, round_id)} LIMIT 1").first() is None
 
 
 def rounds_of(connection: Connection, table: sa.Table) -> list[int]:
-    """The rounds that have a partition of a table, in order."""
     query = sa.text(
         "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
         "WHERE i.inhparent = CAST(:name AS regclass)"
@@ -106,7 +103,7 @@ def _name(table: sa.Table, round_id: int) -> str:
 
 
 def partition(connection: Connection, table: sa.Table) -> None:
-    """Make a plain table of PostgreSQL a partitioned one, all its rows in it; a part for each round that needs one."""
+    """Turns a plain table of PostgreSQL into a partitioned one with the same rows."""
     name, old = table.name, f"{table.name}_before"
     columns = ", ".join(column.name for column in table.columns)
     connection.exec_driver_sql(f"ALTER TABLE {name} RENAME TO {old}")

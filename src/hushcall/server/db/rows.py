@@ -1,7 +1,6 @@
-"""Rows of the tables as typed values: a query's row comes in, a small frozen dataclass leaves.
+"""Rows of the tables as frozen dataclasses, and the queries that several modules share.
 
-The fields are the columns of ``schema``, in its order; what a column means stands there. Only what other code reads
-again and again has a type of its own here; a query for two columns unpacks them where it stands.
+The fields are the columns of ``schema``, where their meaning is. A query for a few columns unpacks them itself.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.errors import InvalidParameter
-from hushcall.numbers import NumberingPlan, plan_named
-from hushcall.profiles import Profile
+from hushcall.errors import NotFound
+from hushcall.mechanisms.profiles import Profile
+from hushcall.protocol.numbers import NumberingPlan, plan_named
 from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.server.db import schema
 
@@ -31,13 +30,12 @@ class _Mapped(Protocol):
 
 @lru_cache(maxsize=64)
 def _profile(text: str) -> Profile:
-    """What a round is run with; every batch of uploads reads its round."""
     return Profile.from_plain(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """A round. ``profile`` is what it is run with, whatever the settings say by now."""
+    """A round. ``profile`` is its own, whatever the settings are by now."""
 
     id: int
     state: RoundState
@@ -46,6 +44,7 @@ class RoundRow:
     profile: Profile
     plan_name: str
     window: int
+    call_days: int
     seed: bytes
     secret: bytes
     opens: int
@@ -57,7 +56,6 @@ class RoundRow:
 
     @classmethod
     def of(cls, row: _Mapped) -> RoundRow:
-        """A row of the table."""
         values = dict(row._mapping)
         values["state"] = RoundState(values["state"])
         values["held_from"] = RoundState(values["held_from"]) if values["held_from"] else None
@@ -68,8 +66,16 @@ class RoundRow:
 
     @property
     def plan(self) -> NumberingPlan:
-        """Whose numbers it is about."""
         return plan_named(self.plan_name)
+
+    @property
+    def window_rounds(self) -> int:
+        return self.window
+
+    @property
+    def window_days(self) -> int:
+        """How old a reported call may be. Rounds that were opened before this was stored say as many as ``window``."""
+        return self.call_days or self.window
 
     @property
     def phase(self) -> RoundState:
@@ -78,34 +84,33 @@ class RoundRow:
 
     @property
     def deadline(self) -> int | None:
-        """When its phase ends by the clock; None where it ends when the work is done.
-
-        What comes after ``published`` is the next round.
-        """
+        """When its phase ends by the clock, None where it ends with its work. The next round ends ``published``."""
         return {ANNOUNCING: self.collects, COLLECTING: self.closes, PUBLISHED: self.next}.get(self.phase)
 
 
 @dataclass(frozen=True, slots=True)
 class BucketRow:
-    """A bucket of a round, once it is decided. ``parameters`` is JSON, None where the bucket is skipped."""
+    """A bucket of a round. ``parameters`` is JSON, None where the bucket is skipped.
+
+    ``anonymous``: how many of the users have a blind token. None where the round takes none, or was not counted so.
+    """
 
     round: int
     bucket: int
     users: int
+    anonymous: int | None
     runs: bool
     parameters: str | None
 
     @property
     def plain(self) -> dict[str, Any]:
         """The mechanism's parameters as plain values; empty where the bucket is skipped."""
-        found: dict[str, Any] = json.loads(self.parameters) if self.parameters else {}
-        return found
+        parameters: dict[str, Any] = json.loads(self.parameters) if self.parameters else {}
+        return parameters
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """A device. ``revoked`` is when, or None."""
-
     id: int
     token_hash: bytes
     enrolled: int
@@ -114,7 +119,7 @@ class DeviceRow:
 
 @dataclass(frozen=True, slots=True)
 class AdminRow:
-    """An operator's token. ``scopes`` are joined by commas."""
+    """An operator's token. Commas separate its ``scopes``."""
 
     id: int
     token_hash: bytes
@@ -126,7 +131,10 @@ class AdminRow:
 
 @dataclass(frozen=True, slots=True)
 class HitterRow:
-    """A number that a round found, over the last ``length`` rounds. ``implausible``: a sign of forged reports."""
+    """A number that a round found over the last ``length`` rounds. ``implausible`` is a sign of forged reports.
+
+    The last ``strict`` rounds pass the rule of blocking. 0: none do. ``hinted`` is 2 if only a hint made it a finding.
+    """
 
     round: int
     number: str
@@ -137,12 +145,12 @@ class HitterRow:
     p_value: float
     length: int
     implausible: bool
+    strict: int
+    hinted: int
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """A published version of the list, without its bytes."""
-
     version: int
     round: int
     made: int
@@ -152,7 +160,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class AppealRow:
-    """An entry of the log of appeals; open while ``closed`` is None."""
+    """An entry of the log of appeals. It is open while ``closed`` is None."""
 
     id: int
     number: str
@@ -165,8 +173,6 @@ class AppealRow:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRow:
-    """A number of the allowlist."""
-
     number: str
     why: str
     who: str
@@ -175,7 +181,7 @@ class AllowedRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """Something that an operator did. ``operator`` 0: on the command line."""
+    """An operator's action. ``operator`` 0 is the command line."""
 
     id: int
     at: int
@@ -193,43 +199,51 @@ def typed(kind: type[T], rows: Iterable[_Mapped]) -> list[T]:
 
 
 ROUND = sa.select(schema.rounds).where(schema.rounds.c.id == sa.bindparam("id"))
-"""The row of one round, made once: every batch of uploads asks for it."""
+"""Built once, because every batch of uploads reads its round."""
+_LOCKED, _SHARED = ROUND.with_for_update(), ROUND.with_for_update(read=True)
 
 
-def round_rows(connection: Connection, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> list[RoundRow]:
-    """What a query over whole rows of the table of rounds gives."""
-    return [RoundRow.of(row) for row in connection.execute(query, given)]
+def round_rows(connection: Connection, query: sa.Select[Any], bound: Mapping[str, Any] | None = None) -> list[RoundRow]:
+    return [RoundRow.of(row) for row in connection.execute(query, bound)]
 
 
 def round_of(connection: Connection, round_id: int) -> RoundRow | None:
-    """One round, or None where there is none of that id."""
     return next(iter(round_rows(connection, ROUND, {"id": round_id})), None)
 
 
-def existing_round(connection: Connection, round_id: int) -> RoundRow:
-    """One round that must be there."""
-    found = round_of(connection, round_id)
-    if found is None:
-        raise InvalidParameter("round", "be one of this server", round_id)
-    return found
+def lock_round(connection: Connection, round_id: int, *, share: bool = False) -> RoundRow | None:
+    """A round, locked until the transaction ends. SQLite ignores it: a write transaction is alone there."""
+    return next(iter(round_rows(connection, _SHARED if share else _LOCKED, {"id": round_id})), None)
+
+
+def existing_round(connection: Connection, round_id: int, *, locked: bool = False) -> RoundRow:
+    row = lock_round(connection, round_id) if locked else round_of(connection, round_id)
+    if row is None:
+        raise no_round(connection, round_id)
+    return row
+
+
+def no_round(connection: Connection, round_id: int | None) -> NotFound:
+    newest = newest_round(connection)
+    fact = "There is no round yet." if newest is None else f"There is no round {round_id}; the newest is {newest.id}."
+    return NotFound("round", "be one of this server", round_id, fact)
 
 
 def newest_round(connection: Connection, *where: sa.ColumnElement[bool]) -> RoundRow | None:
-    """The newest round, or the newest of those that fulfil some conditions."""
     query = sa.select(schema.rounds).where(*where).order_by(schema.rounds.c.id.desc()).limit(1)
     return next(iter(round_rows(connection, query)), None)
 
 
 def buckets_of(connection: Connection, round_id: int) -> list[BucketRow]:
-    """Every bucket of a round that is decided, skipped ones too, by area code."""
+    """Every decided bucket of a round, by area code. Skipped ones are included."""
     table = schema.buckets
     query = sa.select(table).where(table.c.round == round_id).order_by(table.c.bucket)
     return typed(BucketRow, connection.execute(query))
 
 
 def newest_version(connection: Connection) -> VersionRow | None:
-    """The version of the list that is in force; None before the first."""
+    """The current version of the list. None before the first."""
     table = schema.versions.c
     columns = sa.select(table.version, table.round, table.made, table.entries, table.sha256)
-    found = connection.execute(columns.order_by(table.version.desc()).limit(1)).all()
-    return typed(VersionRow, found)[0] if found else None
+    rows = connection.execute(columns.order_by(table.version.desc()).limit(1)).all()
+    return typed(VersionRow, rows)[0] if rows else None

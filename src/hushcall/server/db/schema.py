@@ -1,7 +1,7 @@
-"""The tables, with what each row means. ``docs/data-model.md`` tells how rows change state.
+"""The tables. ``docs/data-model.md`` describes how rows change state.
 
-Times are unix seconds. No table holds a phone number that a round did not find (or an operator did not type in), and
-none an address: what a device is known by is a number that it was given, and the hash of its token.
+Times are unix seconds. A table holds only phone numbers that a round found or an operator typed in, and no network
+address. A device is a row number and the hash of its token.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ from sqlalchemy import (
     Text,
     false,
 )
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData()
-# SQLite makes a key by itself only for its own INTEGER type.
+# SQLite assigns keys only to its own INTEGER type.
 _KEY = BigInteger().with_variant(Integer, "sqlite")
 
 
+def _table(name: str, *parts: SchemaItem) -> Table:
+    return Table(name, metadata, *parts)
+
+
 def _round(*, primary_key: bool = True) -> Column[int]:
-    """Which round a row belongs to."""
     return Column("round", _KEY, ForeignKey("rounds.id"), primary_key=primary_key, nullable=False, autoincrement=False)
 
 
-devices = Table(
+devices = _table(
     "devices",
-    metadata,
     Column("id", _KEY, primary_key=True, autoincrement=True),
     Column("token_hash", LargeBinary(32), nullable=False, unique=True),  # SHA-256: tokens are 256 random bits
     Column("enrolled", BigInteger, nullable=False),
     Column("revoked", BigInteger),
 )
 
-invites = Table(
+invites = _table(
     "invites",
-    metadata,
     Column("code_hash", LargeBinary(32), primary_key=True),
     Column("uses_left", Integer, nullable=False),
     Column("note", Text, nullable=False, default=""),
     Column("made", BigInteger, nullable=False),
 )
 
-admins = Table(
+admins = _table(
     "admins",
-    metadata,
     Column("id", _KEY, primary_key=True, autoincrement=True),
     Column("token_hash", LargeBinary(32), nullable=False, unique=True),
     Column("scopes", Text, nullable=False),  # comma-joined: read, lists, rounds, devices
@@ -61,18 +62,18 @@ admins = Table(
     Column("revoked", BigInteger),
 )
 
-rounds = Table(
+rounds = _table(
     "rounds",
-    metadata,
     Column("id", _KEY, primary_key=True, autoincrement=False),  # 1, 2, 3, …
     Column("state", String(16), nullable=False),  # announcing, collecting, closed, decoded, published, held
     Column("held_from", String(16)),  # the state that a held round goes back to
     Column("reason", Text, nullable=False, default=""),  # why it is held
-    Column("profile", Text, nullable=False),  # JSON: everything the round is run with
+    Column("profile", Text, nullable=False),  # JSON: the round's whole configuration
     Column("plan", String(32), nullable=False),
-    Column("window", Integer, nullable=False),
-    Column("seed", LargeBinary(32), nullable=False),  # public: hash functions come from it
-    Column("secret", LargeBinary(32), nullable=False),  # tickets come from it; erased when the round is decoded
+    Column("window", Integer, nullable=False),  # in rounds: how long a number stays on the list
+    Column("call_days", Integer, nullable=False, default=0, server_default="0"),  # as clients are told; 0: ``window``
+    Column("seed", LargeBinary(32), nullable=False),  # public: hash functions are derived from it
+    Column("secret", LargeBinary(32), nullable=False),  # tickets are derived from it; erased when the round is decoded
     Column("opens", BigInteger, nullable=False),
     Column("collects", BigInteger, nullable=False),
     Column("closes", BigInteger, nullable=False),
@@ -81,83 +82,78 @@ rounds = Table(
     Column("rejected", Integer, nullable=False, default=0),  # refused uploads of enrolled devices, counted at the close
 )
 
-announcements = Table(
+announcements = _table(
     "announcements",
-    metadata,
     Column("round", _KEY, primary_key=True, autoincrement=False),  # no foreign key: intake has just read the round
-    Column("device", _KEY, primary_key=True, autoincrement=False),  # one device, one voice; below 0: a blind token
+    Column("device", _KEY, primary_key=True, autoincrement=False),  # a participant; below 0: a blind token
     Column("bucket", Integer, nullable=False),
     Column("ticket", LargeBinary(16), nullable=False, unique=True),
 )
 
-anonymity = Table(
-    "anonymity",  # the issuer's: the keys of a round in which phones may take part without a name
-    metadata,
+anonymity = _table(
+    "anonymity",  # the issuer's: the keys of a round with anonymous participants
     Column("round", _KEY, primary_key=True, autoincrement=False),
     Column("token_secret", LargeBinary, nullable=False),  # erased when the round is decoded
     Column("token_key", LargeBinary, nullable=False),
     Column("key_id", LargeBinary(32), nullable=False, unique=True),
     Column("gateway", LargeBinary, nullable=False),
     Column("relay", Text, nullable=False),
-    Column("crowd", Integer),  # phones without a name, counted when announcing ended
+    Column("crowd", Integer),  # anonymous participants of all buckets, counted when announcing ended
+    Column("opens", BigInteger),  # the times as they are signed: as planned at opening. None in a round of before
+    Column("collects", BigInteger),
+    Column("closes", BigInteger),
 )
 
-issued = Table(
-    "issued",  # the issuer's: who has a token for a round; dropped when the round is decoded
-    metadata,
+issued = _table(
+    "issued",  # the issuer's: devices that have a token for a round; dropped when the round is decoded
     Column("round", _KEY, primary_key=True, autoincrement=False),
     Column("device", _KEY, primary_key=True, autoincrement=False),
-    Column("blinded", LargeBinary(32), nullable=False),  # SHA-256 of what was signed, so that it is signed once
+    Column("blinded", LargeBinary(32), nullable=False),  # SHA-256 of the signed value, so that it is signed once
 )
 
-gateway_keys = Table(
+gateway_keys = _table(
     "gateway_keys",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("secret", LargeBinary(32), nullable=False),
 )
 
-buckets = Table(
+buckets = _table(
     "buckets",
-    metadata,
     _round(),
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("users", Integer, nullable=False),
-    Column("runs", Boolean, nullable=False),  # false: too small, nobody in it spends anything
-    Column("parameters", Text),  # JSON: the mechanism, as phones read it
+    Column("anonymous", Integer),  # of the users, those with a blind token; none where a round takes no tokens
+    Column("runs", Boolean, nullable=False),  # false: too small, its phones spend nothing
+    Column("parameters", Text),  # JSON: the mechanism's parameters, as phones read them
 )
 
-reports = Table(
+reports = _table(
     "reports",  # on PostgreSQL this table and announcements are partitioned by round (db.partitions)
-    metadata,
     Column("ticket", LargeBinary(16), primary_key=True),
     Column("round", _KEY, nullable=False),  # no foreign key: intake has just read the round
     Column("bucket", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    Index("reports_by_bucket", "round", "bucket"),  # without the ticket: what comes in last is added at the end
+    Index("reports_by_bucket", "round", "bucket"),  # without the ticket, so that new rows are appended
 )
 
-tallies = Table(
+tallies = _table(
     "tallies",
-    metadata,
     _round(),
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
     Column("checksum", LargeBinary(32), nullable=False),  # sum of SHA-256(ticket ‖ body) mod 2^256: no order in it
-    Column("data", LargeBinary, nullable=False),  # emptied once no window looks at it any more
+    Column("data", LargeBinary, nullable=False),  # emptied once it is in no window
 )
 
-decodings = Table(
+decodings = _table(
     "decodings",
-    metadata,
     _round(),
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("part", Integer, primary_key=True, autoincrement=False),  # a whole-number round is decoded in parts
 )
 
-hitters = Table(
+hitters = _table(
     "hitters",
-    metadata,
     _round(),
     Column("number", String(16), primary_key=True),
     Column("bucket", Integer, nullable=False),
@@ -165,25 +161,49 @@ hitters = Table(
     Column("low", Float, nullable=False),
     Column("high", Float, nullable=False),
     Column("p_value", Float, nullable=False),
-    Column("length", Integer, nullable=False, default=1, server_default="1"),  # rounds over which it was found
+    Column("strict", Integer, nullable=False, default=0, server_default="0"),  # shortest that may block, 0: none
+    Column("hinted", Integer, nullable=False, default=0, server_default="0"),  # 1: strict by a hint, 2: found by one
+    Column("length", Integer, nullable=False, default=1, server_default="1"),  # length of its window, in rounds
     Column("implausible", Boolean, nullable=False, default=False, server_default=false()),  # more reports than phones
     Index("hitters_by_number", "number"),
 )
 
-versions = Table(
+hints = _table(
+    "hints",  # numbers that a round tests with a share of the level of their own, as every decoder uses them
+    Column("round", Integer, primary_key=True, autoincrement=False),  # no key to rounds, which old backups replace
+    Column("sha256", String(64), nullable=False),
+    Column("data", LargeBinary, nullable=False),  # emptied when the round is in no window any more
+    Column("sources", Text, nullable=False),  # JSON: what each source gave, or why it gave nothing
+)
+
+versions = _table(
     "versions",
-    metadata,
     Column("version", _KEY, primary_key=True, autoincrement=False),
     _round(primary_key=False),
     Column("made", BigInteger, nullable=False),
     Column("entries", Integer, nullable=False),
     Column("sha256", String(64), nullable=False),
-    Column("data", LargeBinary),  # dropped once no delta starts from it
+    Column("data", LargeBinary),  # its first line; dropped once no delta starts from it
+    Column("block_rounds", Integer),  # the setting that it was made with
 )
 
-changes = Table(
-    "changes",  # what a subscriber that knows version N still has to learn: PhoneBlock's "since"
-    metadata,
+entries = _table(
+    "entries",  # the lines of the list, each in the versions from ``since`` to before ``until``
+    Column("number", String(16).with_variant(String(16, collation="C"), "postgresql"), primary_key=True),
+    Column("since", _KEY, primary_key=True, autoincrement=False),
+    Column("until", _KEY),  # none: it is in the newest version
+    Column("line", LargeBinary, nullable=False),
+    Index("entries_since", "since"),
+)
+Index(
+    "entries_until",  # of lines that have left: few beside those of the newest version
+    entries.c.until,
+    sqlite_where=entries.c.until.is_not(None),
+    postgresql_where=entries.c.until.is_not(None),
+)
+
+changes = _table(
+    "changes",  # changes since a version, for PhoneBlock's "since"
     Column("number", String(16), primary_key=True),
     Column("version", _KEY, nullable=False),
     Column("votes", Integer, nullable=False),  # 0: removed
@@ -191,18 +211,16 @@ changes = Table(
     Index("changes_by_version", "version"),
 )
 
-allowed = Table(
+allowed = _table(
     "allowed",
-    metadata,
     Column("number", String(16), primary_key=True),
     Column("why", Text, nullable=False),
     Column("who", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
 )
 
-appeals = Table(
-    "appeals",  # a log: nothing is deleted, an appeal that is turned down or withdrawn is closed
-    metadata,
+appeals = _table(
+    "appeals",  # a log: rows stay, an appeal that is rejected or withdrawn is closed
     Column("id", _KEY, primary_key=True, autoincrement=True),
     Column("number", String(16), nullable=False),
     Column("why", Text, nullable=False),
@@ -213,63 +231,56 @@ appeals = Table(
     Index("appeals_by_number", "number"),
 )
 Index(
-    "appeals_open",  # one number has one open appeal, whoever asks at the same time
+    "appeals_open",  # a number has at most one open appeal
     appeals.c.number,
     unique=True,
     sqlite_where=appeals.c.closed.is_(None),
     postgresql_where=appeals.c.closed.is_(None),
 )
 
-files = Table(
-    "files",  # what is published, byte for byte: TUF metadata and targets
-    metadata,
+files = _table(
+    "files",  # the published bytes: TUF metadata and targets. Empty: made from ``entries`` when asked for
     Column("path", String(255), primary_key=True),
     Column("data", LargeBinary, nullable=False),
     Column("sha256", String(64), nullable=False),
 )
 
-counters = Table(
-    "counters",  # one row a worker, so that workers never wait for each other
-    metadata,
+counters = _table(
+    "counters",  # a row for each worker, so that none waits for another
     Column("round", _KEY, primary_key=True, autoincrement=False),
     Column("name", String(64), primary_key=True),
     Column("worker", String(64), primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
 
-refusals = Table(
+refusals = _table(
     "refusals",  # of an enrolled device in a round; forgotten with its announcement
-    metadata,
     Column("round", _KEY, primary_key=True, autoincrement=False),
     Column("device", _KEY, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
 )
 
-limits = Table(
-    "limits",  # what happened in this minute, over all workers
-    metadata,
+limits = _table(
+    "limits",  # counts of this minute, over all workers
     Column("name", String(32), primary_key=True),
     Column("minute", BigInteger, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
 )
 
-proofs = Table(
-    "proofs",  # work that was taken: each answer counts once
-    metadata,
+proofs = _table(
+    "proofs",  # used proofs of work: each counts once
     Column("proof", LargeBinary(80), primary_key=True),
     Column("at", BigInteger, nullable=False),
 )
 
-ended_sessions = Table(
-    "ended_sessions",  # of operators who logged out before their time
-    metadata,
+ended_sessions = _table(
+    "ended_sessions",  # sessions that operators logged out of
     Column("session", LargeBinary(32), primary_key=True),  # SHA-256 of the cookie
-    Column("until", BigInteger, nullable=False),  # when it would have ended by itself: then the row goes
+    Column("until", BigInteger, nullable=False),  # when it would have expired: then the row is deleted
 )
 
-audit = Table(
-    "audit",  # what operators did; nothing is deleted
-    metadata,
+audit = _table(
+    "audit",  # a log of what operators did; rows stay
     Column("id", _KEY, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("operator", _KEY, nullable=False),  # the number of a token; 0: the command line
@@ -280,11 +291,10 @@ audit = Table(
     Column("outcome", String(16), nullable=False),  # asked, done, refused
 )
 
-leases = Table(
-    "leases",  # which worker's scheduler is at work, and which decoder has which bucket in hand
-    metadata,
+leases = _table(
+    "leases",  # the leading worker, and the buckets that decoders work on
     Column("name", String(32), primary_key=True),
     Column("holder", String(64), nullable=False),
     Column("until", Float, nullable=False),
-    Column("token", BigInteger, nullable=False, default=0, server_default="0"),  # one more with each that takes it
+    Column("token", BigInteger, nullable=False, default=0, server_default="0"),  # one more for each holder
 )

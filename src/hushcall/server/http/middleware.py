@@ -1,4 +1,4 @@
-"""What every request passes through: a size limit on the way in; headers, counters and problem details on the way out.
+"""Request middleware: size limit, turns of reads, security headers, counters and problem details.
 
 Plain ASGI, since uploads pass through it thousands of times a second.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hushcall.server import metrics
-from hushcall.server.http.share import Pace
+from hushcall.server.http.limits import ReadThrottle
 from hushcall.server.logs import log
 from hushcall.server.problems import Problem
 
@@ -21,100 +20,96 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-HUNG_UP = 499
-"""How a request that its caller did not finish is counted."""
-PIECE = 1 << 16
-"""Bytes of an answer that are handed to a connection at a time."""
+DISCONNECTED = 499
+"""Status under which a request is counted whose client hung up before the end."""
+PIECE_BYTES = 1 << 16
 HEADERS = [
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
+READS = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT"})
+_OPERATORS = "/v1/admin/"
 
 
-class Border:
-    """The outermost layer."""
-
-    def __init__(self, app: ASGIApp, max_body: int, access_log: bool = False) -> None:
-        self.app, self.max_body, self.access_log, self.pace = app, max_body, access_log, Pace()
+class RequestMiddleware:
+    def __init__(self, app: ASGIApp, throttle: ReadThrottle, max_body: int, access_log: bool = False) -> None:
+        self.app, self.throttle, self.max_body, self.access_log = app, throttle, max_body, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = _Answer(send, scope, self.pace)
-        if scope["method"] == "HEAD":  # whatever can be got can be asked about
-            scope, answer.silent = {**scope, "method": "GET"}, True
+        answer = _Answer(send, self.throttle)
+        if scope["method"] == "HEAD":
+            scope, answer.headers_only = {**scope, "method": "GET"}, True
         try:
             if _declared_length(scope) > self.max_body:
-                raise Problem("oversized", f"A request may have {self.max_body} bytes.")
+                raise _oversized(self.max_body)
+            if scope["method"] in READS and not scope["path"].startswith(_OPERATORS):
+                answer.end_turn = await self.throttle.begin_turn()
             await self.app(scope, _limited(receive, self.max_body), answer)
         except Problem as problem:
-            await answer.problem(problem)
+            await answer.refuse(problem, scope, receive)
         except ClientDisconnect:
-            answer.status = HUNG_UP  # nobody is left to be told
+            answer.status = DISCONNECTED
         except Exception as error:
             log("request failed", level=logging.ERROR, error=error, route=_route(scope))
-            await answer.problem(Problem("internal"))
+            await answer.refuse(Problem("internal"), scope, receive)
+        finally:
+            answer.end_turn()
         metrics.REQUESTS.labels(_route(scope), answer.status).inc()
         if self.access_log:
             log("request", method=scope["method"], route=_route(scope), status=answer.status)
 
 
 class _Answer:
-    """The way out: adds our headers, and remembers what was answered."""
-
-    def __init__(self, send: Send, scope: Scope, pace: Pace) -> None:
-        self.send, self.scope, self.pace = send, scope, pace
-        self.status, self.started, self.silent = 0, False, False
+    def __init__(self, send: Send, throttle: ReadThrottle) -> None:
+        self.send, self.throttle = send, throttle
+        self.status, self.started, self.headers_only = 0, False, False
+        self.end_turn: Callable[[], None] = lambda: None  # a request that is no read holds no turn
 
     async def __call__(self, message: Message) -> None:
-        """One message of the answer."""
+        self.end_turn()
         if message["type"] == "http.response.start":
             self.started, self.status = True, message["status"]
             message["headers"] = [*message["headers"], *HEADERS]
-        elif self.silent:
+        elif self.headers_only:
             message = {**message, "body": b""}
-        elif len(message.get("body", b"")) > PIECE:
+        elif len(message.get("body", b"")) > PIECE_BYTES:
             await self._in_pieces(message)
             return
         await self.send(message)
 
     async def _in_pieces(self, message: Message) -> None:
-        """A long body, the next piece when the caller has taken the last one: what it does not read is not kept twice.
-
-        Its bytes may be shared by all who ask for them; what waits in a connection is a copy. Uploads come first.
-        """
-        state = self.scope["app"].state
         body, more = memoryview(message["body"]), message.get("more_body", False)
-        for at in range(0, len(body), PIECE):
-            last = at + PIECE >= len(body)
-            await self.pace.piece(state.last_upload, PIECE)
-            await self.send({**message, "body": bytes(body[at : at + PIECE]), "more_body": more or not last})
+        for start in range(0, len(body), PIECE_BYTES):
+            last = start + PIECE_BYTES >= len(body)
+            await self.throttle.pace(PIECE_BYTES)
+            piece = bytes(body[start : start + PIECE_BYTES])
+            await self.send({**message, "body": piece, "more_body": more or not last})
 
-    async def problem(self, problem: Problem) -> None:
+    async def refuse(self, problem: Problem, scope: Scope, receive: Receive) -> None:
         """Refuse, unless an answer is under way already."""
         metrics.REFUSED.labels(problem.name).inc()
-        if self.started:
-            return
-        body = problem.body()
-        headers = [(key.encode(), value.encode()) for key, value in problem.headers().items()]
-        headers.append((b"content-length", str(len(body)).encode()))
-        await self({"type": "http.response.start", "status": problem.kind.status, "headers": headers})
-        await self({"type": "http.response.body", "body": body})
+        if not self.started:
+            await problem.response()(scope, receive, self)
 
 
-def _limited(receive: Receive, most: int) -> Callable[[], Any]:
-    seen = 0
+def _oversized(max_body: int) -> Problem:
+    return Problem("oversized", f"A request may have {max_body} bytes.")
+
+
+def _limited(receive: Receive, max_body: int) -> Receive:
+    size = 0
 
     async def limited() -> Message:
-        nonlocal seen
+        nonlocal size
         message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > most:
-            raise Problem("oversized", f"A request may have {most} bytes.")
+        size += len(message.get("body", b""))
+        if size > max_body:
+            raise _oversized(max_body)
         return message
 
     return limited
@@ -128,5 +123,5 @@ def _declared_length(scope: Scope) -> int:
 
 
 def _route(scope: Scope) -> str:
-    """The pattern that matched, never the address itself: that may name a ticket."""
+    """The pattern of the route, never the path itself: that may name a ticket."""
     return str(getattr(scope.get("route"), "path", "other"))

@@ -1,1 +1,0 @@
-"""Findings come in, a version of the list leaves: without what must never be listed, and appeals with their way out."""

@@ -1,8 +1,8 @@
-"""What is never listed, whatever many phones report: emergency numbers, the operator's allowlist, appealed numbers.
+"""What keeps numbers off the list: open appeals, the allowlist, protected codes, and the operator's own lookup.
 
-The allowlist is a file, a table, and a lookup of the operator's own, which is the paper's reverse-lookup check: a
-command that reads numbers from its input, one a line, and prints those that must not be listed. One rule, read by the
-publisher, which acts on it, and by the pages, which put it into words.
+The allowlist is a table and a file. The lookup is the paper's reverse-lookup check: a command that reads numbers, one a
+line, and prints those that must not be listed. Appeals and the allowlist change under the publishing lock: a list that
+is about to be published either sees a change, or is corrected afterwards. Numbers are written as the list writes them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,84 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 import phonenumbers
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
-from hushcall.numbers import Number, NumberingPlan
+from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter, NotFound
+from hushcall.protocol.numbers import Number, NumberingPlan
 from hushcall.server.db import schema
+from hushcall.server.db.rows import AllowedRow, AppealRow, typed
+from hushcall.server.db.store import Store
 from hushcall.server.settings import ListSettings
+
+EMERGENCY_DIGITS = 7
+"""More than any emergency number has, so that the digits after these decide nothing."""
+
+
+def appeal(store: Store, number: str, why: str, who: str, now: int) -> int:
+    """Opens an appeal, unless the number has an open one. Returns its id."""
+    table = schema.appeals.c
+    with store.write("appeal") as connection:
+        store.lock_publishing(connection)
+        row = {"number": number, "why": why, "who": who, "at": now}
+        store.insert_new(connection, schema.appeals, [row], key=("number",))  # unique among open appeals
+        still_open = sa.select(table.id).where(table.number == number, table.closed.is_(None))
+        return int(connection.execute(still_open).scalar_one())
+
+
+def close_appeal(store: Store, entry: int, why: str, now: int) -> None:
+    """Closes an appeal that was rejected or withdrawn. The number may be listed again."""
+    table = schema.appeals.c
+    with store.write("close appeal") as connection:
+        store.lock_publishing(connection)
+        update = sa.update(schema.appeals).where(table.id == entry, table.closed.is_(None))
+        if connection.execute(update.values(closed=now, closed_why=why)).rowcount != 1:
+            raise NotFound("appeal", "be open", entry, f"There is no open appeal {entry}.")
+
+
+def allow(store: Store, number: str, why: str, who: str, now: int) -> None:
+    row = {"number": number, "why": why, "who": who, "at": now}
+    with store.write("allow") as connection:
+        store.lock_publishing(connection)
+        store.insert_new(connection, schema.allowed, [row], key=("number",))
+
+
+def disallow(store: Store, number: str) -> None:
+    with store.write("disallow") as connection:
+        store.lock_publishing(connection)
+        if connection.execute(sa.delete(schema.allowed).where(schema.allowed.c.number == number)).rowcount != 1:
+            raise NotFound("number", "be on the allowlist", number, "This number is not on the allowlist.")
+
+
+def appeals(store: Store, number: str | None = None) -> list[AppealRow]:
+    """The log of appeals, newest first, of one number or all."""
+    query = sa.select(schema.appeals).order_by(schema.appeals.c.id.desc())
+    return typed(AppealRow, store.rows(query if number is None else query.where(schema.appeals.c.number == number)))
+
+
+def allowlist(store: Store, number: str | None = None) -> list[AllowedRow]:
+    """The allowlist by number, of one number or all."""
+    query = sa.select(schema.allowed).order_by(schema.allowed.c.number)
+    return typed(AllowedRow, store.rows(query if number is None else query.where(schema.allowed.c.number == number)))
+
+
+class Reason(StrEnum):
+    """Why a number stays off the list."""
+
+    APPEALED = "appealed"
+    ALLOWED = "on the allowlist"
+    IN_FILE = "in the allow file"
+    PROTECTED = "emergency or service code"
 
 
 @dataclass(frozen=True)
 class Exclusions:
-    """What keeps numbers off the list, but for the lookup. ``file_problem``: the allow file cannot be read."""
+    """What keeps numbers off the list, except the lookup. ``file_problem``: the allow file cannot be read."""
 
     plan: NumberingPlan
     appealed: frozenset[str]
@@ -32,20 +95,18 @@ class Exclusions:
     in_file: frozenset[str]
     file_problem: InvalidData | None = None
 
-    def why_not(self, number: str) -> str:
-        """Why this number stays off the list, in a few words; empty where nothing here keeps it off."""
+    def reason(self, number: str) -> Reason | None:
         reasons = (
-            (number in self.appealed, "appealed"),
-            (number in self.allowed, "on the allowlist"),
-            (number in self.in_file, "in the allow file"),
-            (is_protected(number, self.plan), "emergency or service code"),
+            (number in self.appealed, Reason.APPEALED),
+            (number in self.allowed, Reason.ALLOWED),
+            (number in self.in_file, Reason.IN_FILE),
+            (is_protected(number, self.plan), Reason.PROTECTED),
         )
-        return next((words for holds, words in reasons if holds), "")
+        return next((reason for holds, reason in reasons if holds), None)
 
 
-def exclusions(connection: Connection, settings: ListSettings, plan: NumberingPlan) -> Exclusions:
-    """What the tables and the file say now."""
-    appealed, allowed = _in_tables(connection)
+def read_exclusions(connection: Connection, settings: ListSettings, plan: NumberingPlan) -> Exclusions:
+    appealed, allowed = _appealed_and_allowed(connection)
     in_file, problem = frozenset[str](), None
     if settings.allow_file is not None:
         try:
@@ -55,14 +116,19 @@ def exclusions(connection: Connection, settings: ListSettings, plan: NumberingPl
     return Exclusions(plan, appealed, allowed, in_file, problem)
 
 
-def corrected(connection: Connection, candidates: frozenset[str]) -> frozenset[str]:
-    """Those of the candidates that operators keep off just now: appealed, or on the allowlist."""
-    appealed, allowed = _in_tables(connection)
-    return candidates & (appealed | allowed)
+KEPT_OFF = (
+    sa.select(schema.appeals.c.number)
+    .where(schema.appeals.c.closed.is_(None))
+    .union(sa.select(schema.allowed.c.number))
+)
+"""The numbers of open appeals and of the allowlist."""
 
 
-def _in_tables(connection: Connection) -> tuple[frozenset[str], frozenset[str]]:
-    """What is appealed, and what is allowed."""
+def kept_off_by_operators(connection: Connection) -> frozenset[str]:
+    return frozenset(connection.execute(KEPT_OFF).scalars())
+
+
+def _appealed_and_allowed(connection: Connection) -> tuple[frozenset[str], frozenset[str]]:
     appealed = sa.select(schema.appeals.c.number).where(schema.appeals.c.closed.is_(None))
     allowed = sa.select(schema.allowed.c.number)
     return frozenset(connection.execute(appealed).scalars()), frozenset(connection.execute(allowed).scalars())
@@ -73,30 +139,30 @@ def never_listed(
     settings: ListSettings,
     plan: NumberingPlan,
     candidates: Collection[str],
-    known: Collection[str] | None = None,
+    listed: Collection[str] | None = None,
 ) -> frozenset[str]:
-    """Those of the candidates that stay off the list.
+    """The candidates that stay off the list.
 
-    ``known``: what is listed already, for a correction between rounds, which must not wait for a file or a lookup that
-    is out of order. What they let pass before stays, what they kept off stays off, and the lookup is not asked again.
+    ``listed`` is the present list, for a correction between rounds. That must not fail with a broken allow file or wait
+    for a slow lookup: where either is configured or broken, only numbers of the present list are let through.
     """
-    rule = exclusions(connection, settings, plan)
-    off = {number for number in candidates if rule.why_not(number)}
-    if known is None:
+    rule = read_exclusions(connection, settings, plan)
+    off = {number for number in candidates if rule.reason(number)}
+    if listed is None:
         if rule.file_problem is not None:
             raise rule.file_problem
-        left = sorted(set(candidates) - off)
-        if settings.allow_command and left:
-            off |= look_up(settings.allow_command, left, settings.allow_timeout)
+        remaining = sorted(set(candidates) - off)
+        if settings.allow_command and remaining:
+            off |= look_up(settings.allow_command, remaining, settings.allow_timeout_seconds)
     elif settings.allow_command or rule.file_problem is not None:
-        off |= set(candidates) - set(known)
+        off |= set(candidates) - set(listed)
     return frozenset(off)
 
 
 def is_protected(number: str | Number, plan: NumberingPlan) -> bool:
-    """Whether dialling it could reach an emergency service or a short code: such a number must never be blocked.
+    """Whether dialling the number could reach an emergency service or a short code.
 
-    A number that is none of the plan's is protected too: a list names one plan, and nobody could say what this reaches.
+    A number outside the plan is protected too, because nobody knows what it reaches.
     """
     try:
         parsed = number if isinstance(number, Number) else plan.parse(number)
@@ -104,11 +170,16 @@ def is_protected(number: str | Number, plan: NumberingPlan) -> bool:
         return True
     # 211 … 911 as an area code: no such area exists in North America, and none may be listed.
     service = plan.country_code == 1 and parsed.area % 100 == 11
-    return service or phonenumbers.connects_to_emergency_number(f"{plan.national_prefix}{parsed.digits}", plan.region)
+    return service or _reaches_emergency(f"{plan.national_prefix}{parsed.digits}"[:EMERGENCY_DIGITS], plan.region)
+
+
+@lru_cache(maxsize=1 << 18)
+def _reaches_emergency(beginning: str, region: str) -> bool:
+    return bool(phonenumbers.connects_to_emergency_number(beginning, region))
 
 
 def read_allow_file(path: Path, plan: NumberingPlan) -> frozenset[str]:
-    """The numbers of a file, one a line in any usual notation; ``#`` starts a comment."""
+    """The numbers of a file, one a line in any notation. ``#`` starts a comment."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -124,12 +195,14 @@ def read_allow_file(path: Path, plan: NumberingPlan) -> frozenset[str]:
     return frozenset(numbers)
 
 
-def look_up(command: list[str], numbers: Collection[str], timeout: float) -> frozenset[str]:
-    """Ask the operator's command. If it fails, so do we: a list is better late than wrong."""
-    asked = "".join(f"{number}\n" for number in numbers)
+def look_up(command: list[str], numbers: Collection[str], timeout_seconds: float) -> frozenset[str]:
+    """Runs the operator's lookup. If it fails, so does the list: better late than wrong."""
+    lines = "".join(f"{number}\n" for number in numbers)
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=timeout, check=True)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, input=lines, capture_output=True, text=True, timeout=timeout_seconds, check=True
+        )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
-        rule = f"be a command that answers within {timeout:g} s ({error.__class__.__name__})"
+        rule = f"be a command that answers within {timeout_seconds:g} s ({error.__class__.__name__})"
         raise InvalidParameter("allow_command", rule, command[0]) from None
     return frozenset(done.stdout.split()) & frozenset(numbers)

@@ -1,1 +1,0 @@
-"""Keys, TUF metadata, and the ceremonies that change them."""

@@ -1,9 +1,7 @@
-"""The operator's signing keys: PEM files of a folder come in, signers leave.
+"""The operator's signing keys, as PEM files in a folder.
 
-``keys/timestamp.pem``, ``snapshot.pem`` and ``targets.pem`` stay with the server, which signs every list with them.
-``keys/offline/root.pem`` says which keys those are; the server never needs it, and it belongs on a stick in a drawer.
-A role may have several keys on disk for a moment: which one counts is for the published root to say. So a rotation
-killed half way leaves a key too many, and never one too few.
+The server signs with ``timestamp.pem``, ``snapshot.pem`` and ``targets.pem``. It never needs ``offline/root.pem``. A
+role may have several keys on disk during a rotation. The published root says which of them are valid.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -25,8 +24,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from securesystemslib.signer import CryptoSigner
 
+from hushcall import checks
+from hushcall.atomic_file import sync_to_disk
 from hushcall.errors import InvalidParameter
-from hushcall.whole_file import to_disk
+from hushcall.protocol import round_commitment
 
 ROOT = "root"
 ONLINE = ("timestamp", "snapshot", "targets")
@@ -37,8 +38,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KeyRing:
-    """The online keys, by role."""
-
     signers: Mapping[str, tuple[CryptoSigner, ...]]
 
     def __post_init__(self) -> None:
@@ -47,26 +46,18 @@ class KeyRing:
             raise InvalidParameter("keys", f"hold one for {', '.join(ONLINE)}", f"none for {', '.join(missing)}")
 
     @classmethod
-    def generate(cls) -> KeyRing:
-        """Fresh keys that are on no disk yet."""
-        return cls({role: (CryptoSigner.generate_ed25519(),) for role in ONLINE})
-
-    @classmethod
     def load(cls, folder: Path) -> KeyRing:
-        """Read a key folder. Cheap: do it at every publication, and a rotation is seen without a restart."""
         return cls({role: tuple(load(path) for path in key_files(folder, role)) for role in ONLINE})
 
     def named(self, role: str, key_ids: Collection[str]) -> tuple[CryptoSigner, ...]:
-        """Those keys of a role that have one of these ids."""
         return tuple(signer for signer in self.signers[role] if signer.public_key.keyid in key_ids)
 
     def adding(self, role: str, signer: CryptoSigner) -> KeyRing:
-        """The same ring with one key more."""
         return KeyRing({**self.signers, role: (*self.signers[role], signer)})
 
 
 def create(folder: Path, passphrase: bytes | None = None) -> tuple[KeyRing, CryptoSigner]:
-    """Make the online keys and the root key where they are not there yet; the passphrase protects the root key."""
+    """Creates the missing online keys and root key. The passphrase protects the root key."""
     for role in ONLINE:
         if not key_files(folder, role):
             save(folder, role, CryptoSigner.generate_ed25519())
@@ -77,23 +68,20 @@ def create(folder: Path, passphrase: bytes | None = None) -> tuple[KeyRing, Cryp
 
 
 def check_role(role: str) -> None:
-    """Only four roles have keys."""
-    if role not in (ROOT, *ONLINE):
-        raise InvalidParameter("role", f"be one of {', '.join((ROOT, *ONLINE))}", role)
+    checks.one_of("role", role, (ROOT, *ONLINE))
 
 
 def key_files(folder: Path, role: str) -> list[Path]:
-    """The files that hold keys of a role: ``role.pem`` and ``role-1a2b3c4d.pem``."""
     return sorted([*folder.glob(f"{role}.pem"), *folder.glob(f"{role}-*.pem")])
 
 
 def save(folder: Path, role: str, signer: CryptoSigner, passphrase: bytes | None = None) -> Path:
-    """Write a private key, readable by its owner only: whole or not at all, and never over another key."""
+    """Writes a private key atomically, readable by its owner only. It never replaces another key."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{role}.pem"
     if path.exists():
         path = folder / f"{role}-{signer.public_key.keyid[:8]}.pem"
-    handle, draft = tempfile.mkstemp(dir=folder)  # made with mode 0600
+    handle, draft = tempfile.mkstemp(dir=folder)  # its mode is 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(_pem(signer, passphrase))
@@ -104,12 +92,12 @@ def save(folder: Path, role: str, signer: CryptoSigner, passphrase: bytes | None
         raise InvalidParameter("key file", "not exist yet", str(path)) from None
     finally:
         os.unlink(draft)
-    to_disk(folder)
+    sync_to_disk(folder)
     return path
 
 
 def load(path: Path, passphrase: bytes | None = None) -> CryptoSigner:
-    """Read a private key. A passphrase for a key that has none is ignored."""
+    """Reads a private key. A passphrase for an unencrypted key is ignored."""
     try:
         pem = path.read_bytes()
         mode = path.stat().st_mode
@@ -131,7 +119,7 @@ def load(path: Path, passphrase: bytes | None = None) -> CryptoSigner:
 
 
 def needs_passphrase(path: Path) -> bool:
-    """Whether a key file is encrypted; a file that cannot be read is left for :func:`load` to complain about."""
+    """Whether a key file is encrypted. :func:`load` reports a file that cannot be read."""
     return path.is_file() and os.access(path, os.R_OK) and _is_encrypted(path.read_bytes())
 
 
@@ -144,3 +132,21 @@ def _pem(signer: CryptoSigner, passphrase: bytes | None) -> bytes:
         return signer.private_bytes
     key = load_pem_private_key(signer.private_bytes, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase))
+
+
+class RoundSigner:
+    """Signs round documents with every timestamp key: during a rotation phones may know the old root or the new one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cached: dict[tuple[object, bytes], list[dict[str, str]]] = {}
+
+    def signed(self, document: dict[str, Any]) -> dict[str, Any]:
+        files = key_files(self._folder, "timestamp")
+        stamp = tuple((path.name, path.stat().st_mtime_ns) for path in files)
+        message = round_commitment.to_sign(document)
+        if (stamp, message) not in self._cached:
+            signatures = [load(path).sign(message) for path in files]
+            entries = [{"keyid": signature.keyid, "sig": signature.signature} for signature in signatures]
+            self._cached = {(stamp, message): entries}
+        return {**document, "signatures": self._cached[stamp, message]}

@@ -1,12 +1,8 @@
-"""The server signs what it publishes: published files and new targets come in, the files that change leave.
+"""Signs published files with TUF metadata.
 
-Pure over bytes: ``files`` maps a path (``metadata/…``, ``targets/…``) to its content, wherever that is kept, and every
-function returns changes (``None`` deletes) that the caller applies in one transaction. Only metadata is ever read, so a
-mapping that fetches lazily will do. The time is an argument and ed25519 has no coins: same inputs, same bytes.
-
-The layout is TUF's with consistent snapshots: ``metadata/3.root.json``, ``metadata/timestamp.json``,
-``metadata/7.snapshot.json``, ``metadata/7.targets.json``, ``targets/<sha256>.blocklist.jsonl``,
-``targets/exports/<sha256>.plain.txt``.
+Each function takes the published files by path, in TUF's layout with consistent snapshots, and returns changes, which
+the caller applies in one transaction. ``None`` deletes a file. Only metadata is read, so ``files`` may fetch lazily.
+The time is an argument and ed25519 is deterministic, so the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,96 +16,81 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from securesystemslib.signer import CryptoSigner
+from tuf.api.exceptions import RepositoryError
 from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
+from tuf.api.serialization.json import JSONSerializer
 
 from hushcall.errors import InvalidList, InvalidParameter
-from hushcall.server.signing import tuf_files
 from hushcall.server.signing.keys import ONLINE, ROOT, KeyRing, check_role
 
 LIST = "blocklist.jsonl"
-KEPT_VERSIONS = 3  # the current one and the two before it: a phone in the middle of a download finishes it
+KEPT_VERSIONS = 3  # the current one and two before it, so that a phone can finish its download
+
+METADATA, TARGETS = "metadata/", "targets/"
 
 Changes = dict[str, bytes | None]
 _TARGET_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_VERSIONED = re.compile(r"metadata/([1-9][0-9]*)\.(snapshot|targets)\.json")
+_ROOT_PATH = re.compile(r"metadata/([1-9][0-9]*)\.root\.json")
 _HASHES = ["sha256"]
 
 
-@dataclass(frozen=True)
-class Lifetimes:
-    """How long a signature is good for. An online role is signed anew once half of its time has passed.
-
-    The timestamp's is short: it bounds how long an attacker can pass off an old list as the newest.
-    """
-
-    root: timedelta = timedelta(days=365)
-    targets: timedelta = timedelta(days=30)
-    snapshot: timedelta = timedelta(days=30)
-    timestamp: timedelta = timedelta(days=3)
-
-    def of(self, role: str) -> timedelta:
-        """The lifetime of a role."""
-        return cast(timedelta, getattr(self, role))
-
-
-LIFETIMES = Lifetimes()
+LIFETIMES = {
+    "root": timedelta(days=365),
+    "targets": timedelta(days=30),
+    "snapshot": timedelta(days=30),
+    "timestamp": timedelta(days=3),
+}
+"""An online role is signed again after half of it. The timestamp's bounds how long an old list may seem new."""
 
 
 @dataclass(frozen=True)
 class RoleStatus:
-    """Where one role stands. ``key_ids`` are the keys that the root names for it."""
+    """The current metadata of a role. The root names its ``key_ids``."""
 
     role: str
     version: int
     expires: datetime
     expired: bool
-    threshold: int
     key_ids: tuple[str, ...]
 
 
 def start(ring: KeyRing, root_signers: Sequence[CryptoSigner], now: datetime) -> dict[str, bytes]:
-    """The first metadata, of a repository without targets. Any one of the root keys can sign the next root."""
-    root = Root(expires=_after(now, LIFETIMES.root), consistent_snapshot=True)
+    """The first metadata, without targets. Any one of the root keys can sign the next root."""
+    root = Root(expires=_after(now, LIFETIMES[ROOT]), consistent_snapshot=True)
     for signer in root_signers:
         root.add_key(signer.public_key, ROOT)
     for role in ONLINE:
         root.add_key(ring.signers[role][-1].public_key, role)
-    files = {tuf_files.path_of(ROOT, 1): _sign_root(root, None, root_signers)}
-    made = _Desk(files, root, ring, now).settle({})
-    return files | {path: data for path, data in made.items() if data is not None}
+    files = {path_of(ROOT, 1): _sign_root(root, None, root_signers)}
+    changes = _Draft(files, root, ring, now).settle({})
+    return files | {path: data for path, data in changes.items() if data is not None}
 
 
 def publish(
     files: Mapping[str, bytes],
     ring: KeyRing,
-    targets: Mapping[str, bytes],
+    targets: Mapping[str, bytes | TargetFile] | None,
     now: datetime,
+    beyond: int = 0,
 ) -> Changes:
-    """Make these the targets, all of them. The same targets again change nothing but what :func:`refresh` would."""
-    infos = {path: _target_info(path, data) for path, data in targets.items()}
-    changes = _Desk(files, tuf_files.read_root(files), ring, now).settle(infos)
-    for path, info in infos.items():
-        place = tuf_files.place_of(info)
-        if place not in files:
-            changes[place] = targets[path]
-    return changes
+    """Replaces all targets, or keeps them with None. ``beyond`` signs everything again, with versions raised by it.
 
-
-def leap(
-    files: Mapping[str, bytes], ring: KeyRing, targets: Mapping[str, bytes] | None, now: datetime, beyond: int
-) -> Changes:
-    """Sign all of it anew, with versions so much beyond those in force; None keeps the targets that there are."""
+    A target that is made when asked for is given by its info, and its file is empty.
+    """
     infos = None if targets is None else {path: _target_info(path, data) for path, data in targets.items()}
-    changes = _Desk(files, tuf_files.read_root(files), ring, now, beyond).settle(infos)
+    changes = _Draft(files, read_root(files), ring, now, beyond).settle(infos)
     for path, info in (infos or {}).items():
-        place = tuf_files.place_of(info)
+        place = place_of(info)
         if place not in files:
-            changes[place] = (targets or {})[path]
+            data = (targets or {})[path]
+            changes[place] = b"" if isinstance(data, TargetFile) else data
     return changes
 
 
 def refresh(files: Mapping[str, bytes], ring: KeyRing, now: datetime) -> Changes:
-    """Sign anew what has lived half of its time, or no longer verifies under the newest root. Often: nothing."""
-    return _Desk(files, tuf_files.read_root(files), ring, now).settle(None)
+    """Renews signatures after half of their lifetime, or that do not verify under the newest root."""
+    return _Draft(files, read_root(files), ring, now).settle(None)
 
 
 def rotate(
@@ -120,67 +101,51 @@ def rotate(
     root_signers: Sequence[CryptoSigner],
     now: datetime,
 ) -> Changes:
-    """Replace the keys of a role by a new one: a new root, and everything that the old keys had signed signed anew.
+    """Replaces the keys of a role, with a new root, and signs again what the old keys had signed.
 
-    For ``root``, the new root is signed by the old key and by the new one, so that phones follow from either side.
-    Every rotation also renews the root's lifetime.
+    A new root key and the old one both sign the new root, so that phones of either accept it.
     """
     check_role(role)
-    before, root = tuf_files.read_root(files), tuf_files.read_root(files)
+    before, root = read_root(files), read_root(files)
     for key_id in tuple(root.roles[role].keyids):
         root.revoke_key(key_id, role)
     root.add_key(new.public_key, role)
     root.version += 1
-    root.expires = _after(now, LIFETIMES.root)
+    root.expires = _after(now, LIFETIMES[ROOT])
     if role == ROOT:
         root_signers = [*root_signers, new]
     else:
         ring = ring.adding(role, new)
-    made = {tuf_files.path_of(ROOT, root.version): _sign_root(root, before, root_signers)}
-    after = ChainMap(made, cast("dict[str, bytes]", files))
-    return {**made, **_Desk(after, root, ring, now).settle(None)}
+    new_root = {path_of(ROOT, root.version): _sign_root(root, before, root_signers)}
+    after = ChainMap(new_root, cast("dict[str, bytes]", files))
+    return {**new_root, **_Draft(after, root, ring, now).settle(None)}
 
 
 def status(files: Mapping[str, bytes], now: datetime) -> list[RoleStatus]:
-    """Every role's version, expiry and keys."""
-    root = tuf_files.read_root(files)
-    online = {role: metadata.signed for role, metadata in tuf_files.read_online(files).items() if metadata}
+    root = read_root(files)
+    online = {role: metadata.signed for role, metadata in read_online(files).items() if metadata}
     return [
-        RoleStatus(
-            role,
-            signed.version,
-            signed.expires,
-            signed.is_expired(now),
-            root.roles[role].threshold,
-            tuple(root.roles[role].keyids),
-        )
+        RoleStatus(role, signed.version, signed.expires, signed.is_expired(now), tuple(root.roles[role].keyids))
         for role, signed in {ROOT: root, **online}.items()
     ]
 
 
-def newest_root(files: Mapping[str, bytes]) -> bytes:
-    """What a phone that trusts on first use is given: the newest root, since an older one may name a leaked key."""
-    return files[tuf_files.newest_root_path(files)]
-
-
 @dataclass
-class _Desk:
-    """Where one set of changes is drawn up: what was published, and what will be."""
-
+class _Draft:
     files: Mapping[str, bytes]
     root: Root
     ring: KeyRing
     now: datetime
-    beyond: int = 0  # how many versions to leave out; then everything is signed anew
+    beyond: int = 0  # versions to skip, which signs everything again
     changes: Changes = field(default_factory=dict)
 
-    def settle(self, wanted: Mapping[str, TargetFile] | None) -> Changes:
-        """Sign targets, snapshot and timestamp, in this order, each only if it has to be; None wants no others."""
-        old = tuf_files.read_online(self.files)
+    def settle(self, infos: Mapping[str, TargetFile] | None) -> Changes:
+        """Signs targets, snapshot and timestamp, in this order, each only if it has to be. None keeps the targets."""
+        old = read_online(self.files)
         targets, snapshot, timestamp = old["targets"], old["snapshot"], old["timestamp"]
-        if targets is None or self.stale(targets) or wanted not in (None, targets.signed.targets):
-            named = targets.signed.targets if targets and wanted is None else wanted
-            targets = self.sign(targets, Targets(targets=dict(named or {}), expires=self.expiry("targets")))
+        if targets is None or self.stale(targets) or infos not in (None, targets.signed.targets):
+            chosen = targets.signed.targets if targets and infos is None else infos
+            targets = self.sign(targets, Targets(targets=dict(chosen or {}), expires=self.expiry("targets")))
         if snapshot is None or self.stale(snapshot) or targets is not old["targets"]:
             meta = {"targets.json": self.meta_file(targets)}
             snapshot = self.sign(snapshot, Snapshot(meta=meta, expires=self.expiry("snapshot")))
@@ -191,15 +156,13 @@ class _Desk:
         return self.changes
 
     def stale(self, metadata: Metadata[Any]) -> bool:
-        """Half of its time is over, or the root has named other keys since."""
         role = metadata.signed.type
-        if self.beyond or metadata.signed.expires - self.now <= LIFETIMES.of(role) / 2:
+        if self.beyond or metadata.signed.expires - self.now <= LIFETIMES[role] / 2:
             return True
         result = self.root.get_verification_result(role, metadata.signed_bytes, metadata.signatures)
         return not result.verified
 
     def sign(self, old: Metadata[Any] | None, signed: Signed) -> Metadata[Any]:
-        """The next version of a role, signed by those keys of the ring that the root names."""
         role = signed.type
         signed.version = 1 if old is None else old.signed.version + 1 + self.beyond
         named = self.root.roles[role]
@@ -210,44 +173,48 @@ class _Desk:
         metadata: Metadata[Any] = Metadata(cast(Any, signed))
         for signer in signers:
             metadata.sign(signer, append=True)
-        self.changes[tuf_files.path_of(role, signed.version)] = tuf_files.write(metadata)
+        self.changes[path_of(role, signed.version)] = _to_bytes(metadata)
         return metadata
 
     def meta_file(self, metadata: Metadata[Any]) -> MetaFile:
-        """What one role says of another: version, length and digest, so that no two versions can be mixed."""
         version = metadata.signed.version
-        return MetaFile.from_data(version, self.content(tuf_files.path_of(metadata.signed.type, version)), _HASHES)
+        return MetaFile.from_data(version, self.content(path_of(metadata.signed.type, version)), _HASHES)
 
     def content(self, path: str) -> bytes:
-        """A file as it will be."""
-        return self.changes.get(path) or tuf_files.content(self.files, path)
+        return self.changes.get(path) or _content(self.files, path)
 
     def expiry(self, role: str) -> datetime:
-        """When a signature made now runs out."""
-        return _after(self.now, LIFETIMES.of(role))
+        return _after(self.now, LIFETIMES[role])
 
     def prune(self, targets: int, snapshot: int) -> None:
-        """Drop what no phone that started within the last two versions can ask for. Roots stay for ever."""
+        """Deletes files that no phone needs which started within the last two versions. Roots stay."""
         first = {"targets": targets - KEPT_VERSIONS + 1, "snapshot": snapshot - KEPT_VERSIONS + 1}
-        wanted = set()
+        places = set()
         for version in range(max(1, first["targets"]), targets + 1):
-            path = tuf_files.path_of("targets", version)
+            path = path_of("targets", version)
             if path not in self.files and path not in self.changes:
-                continue  # a number that was left out
-            infos = tuf_files.parse(path, self.content(path)).signed.targets
-            wanted |= {tuf_files.place_of(info) for info in infos.values()}
+                continue  # a skipped version
+            infos = parse_metadata(path, self.content(path)).signed.targets
+            places |= {place_of(info) for info in infos.values()}
         for path in self.files:
-            versioned = tuf_files.VERSIONED.fullmatch(path)
+            versioned = _VERSIONED.fullmatch(path)
             old = versioned is not None and int(versioned[1]) < first[versioned[2]]
-            if old or (path.startswith(tuf_files.TARGETS) and path not in wanted):
+            if old or (path.startswith(TARGETS) and path not in places):
                 self.changes[path] = None
 
 
-def _target_info(path: str, data: bytes) -> TargetFile:
+def list_info(length: int, sha256: str, version: int) -> TargetFile:
+    """The info of a list. Its version tells a phone which delta to fetch."""
+    return TargetFile(length, {"sha256": sha256}, LIST, {"custom": {"version": version}})
+
+
+def _target_info(path: str, data: bytes | TargetFile) -> TargetFile:
+    if isinstance(data, TargetFile):
+        return data
     if not _TARGET_PATH.fullmatch(path):
         raise InvalidParameter("target path", "be relative, of plain names", path)
     info = TargetFile.from_data(path, data, _HASHES)
-    if path == LIST:  # a phone sees from the signed version which delta to ask for
+    if path == LIST:  # tells a phone which delta to fetch
         info.unrecognized_fields["custom"] = {"version": _list_version(data)}
     return info
 
@@ -265,9 +232,10 @@ def _sign_root(root: Root, before: Root | None, signers: Sequence[CryptoSigner])
         metadata.sign(signer, append=True)
     result = root.get_root_verification_result(before, metadata.signed_bytes, metadata.signatures)
     if not result.verified:
-        held = _brief(signer.public_key.keyid for signer in signers)
-        raise InvalidParameter("root key", f"be the one in force ({_brief((before or root).roles[ROOT].keyids)})", held)
-    return tuf_files.write(metadata)
+        key_ids = _brief(signer.public_key.keyid for signer in signers)
+        rule = f"be the current one ({_brief((before or root).roles[ROOT].keyids)})"
+        raise InvalidParameter("root key", rule, key_ids)
+    return _to_bytes(metadata)
 
 
 def _after(now: datetime, lifetime: timedelta) -> datetime:
@@ -278,3 +246,62 @@ def _after(now: datetime, lifetime: timedelta) -> datetime:
 
 def _brief(key_ids: Iterable[str]) -> str:
     return ", ".join(key_id[:8] for key_id in key_ids) or "none"
+
+
+def path_of(role: str, version: int) -> str:
+    """The path of a version of a role. Every version of the timestamp has the same."""
+    return f"{METADATA}timestamp.json" if role == "timestamp" else f"{METADATA}{version}.{role}.json"
+
+
+def place_of(info: TargetFile) -> str:
+    """The path of a target. Its digest comes before its name, so that two versions never share a path."""
+    (prefixed,) = info.get_prefixed_paths()
+    return TARGETS + prefixed
+
+
+def newest_root_path(files: Mapping[str, bytes]) -> str:
+    """The newest root is for phones that trust on first use. An older one may name a leaked key."""
+    versions = [int(match[1]) for match in map(_ROOT_PATH.fullmatch, files) if match]
+    if not versions:
+        raise InvalidParameter("published files", "start with a root (hushcall keys init)", f"{len(files)} files")
+    return path_of("root", max(versions))
+
+
+def read_root(files: Mapping[str, bytes]) -> Root:
+    path = newest_root_path(files)
+    root = parse_metadata(path, _content(files, path)).signed
+    if not isinstance(root, Root):
+        raise InvalidList(path, "be a root", root.type)
+    return root
+
+
+def read_online(files: Mapping[str, bytes]) -> dict[str, Metadata[Any] | None]:
+    """The current metadata, as a client finds it: from the timestamp to the snapshot to the targets."""
+    metadata: dict[str, Metadata[Any] | None] = dict.fromkeys(ONLINE)
+    path = path_of("timestamp", 0)
+    if path in files:
+        timestamp = metadata["timestamp"] = parse_metadata(path, _content(files, path))
+        path = path_of("snapshot", timestamp.signed.snapshot_meta.version)
+        snapshot = metadata["snapshot"] = parse_metadata(path, _content(files, path))
+        path = path_of("targets", snapshot.signed.meta["targets.json"].version)
+        metadata["targets"] = parse_metadata(path, _content(files, path))
+    return metadata
+
+
+def _content(files: Mapping[str, bytes], path: str) -> bytes:
+    try:
+        return files[path]
+    except KeyError:
+        raise InvalidList("published files", f"hold {path}", f"{len(files)} files without it") from None
+
+
+def parse_metadata(path: str, data: bytes) -> Metadata[Any]:
+    """Parses metadata without verifying a signature. Other data is an :class:`InvalidList`."""
+    try:
+        return Metadata.from_bytes(data)
+    except RepositoryError:
+        raise InvalidList(path, "be TUF metadata", f"{len(data)} bytes") from None
+
+
+def _to_bytes(metadata: Metadata[Any]) -> bytes:
+    return metadata.to_bytes(JSONSerializer(compact=True))

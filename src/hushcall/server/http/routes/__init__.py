@@ -1,1 +1,0 @@
-"""The addresses that the service answers, by who calls them."""

@@ -1,4 +1,4 @@
-"""What operators call, each with a token that allows no more than its scopes: read, lists, rounds, devices."""
+"""Routes of operators. A token allows no more than its scopes: read, lists, rounds, devices."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from starlette.responses import Response
 
 from hushcall.errors import InvalidParameter
 from hushcall.protocol.states import RoundState
-from hushcall.server.access.devices import Admin
-from hushcall.server.http.requests import RoundId, operator, parsed_number, service_of
+from hushcall.server.auth.devices import Admin
+from hushcall.server.http.context import RoundId, operator, parsed_number, service_of
 from hushcall.server.problems import Problem, refusals
-from hushcall.server.publishing import appeals, publisher
+from hushcall.server.publishing import exclusions, publisher
+from hushcall.server.rounds import holding
 from hushcall.server.rounds.round_status import newest_statuses, status
 from hushcall.server.service import Service
 from hushcall.wording import counted
 
 router = APIRouter(
-    prefix="/v1/admin",
-    tags=["operators"],
-    responses=refusals("bad-request", "unknown-token", "revoked", "forbidden"),
+    prefix="/v1/admin", tags=["operators"], responses=refusals("bad-request", "unknown-token", "revoked", "forbidden")
 )
 Id = Annotated[int, Path(ge=1, le=1 << 31)]
 DeviceId = Annotated[int, Path(ge=1, le=1 << 53)]
@@ -32,36 +31,27 @@ _NO_NUL = r"^[^\x00]*$"  # PostgreSQL keeps no NUL in a text
 _NUMBER = refusals("malformed-number")
 _ROUND = refusals("unknown-round")
 _MOVED = refusals("unknown-round", "wrong-phase")
-_SECURED: dict[str, Any] = {"security": [{"operator": []}]}
 
 
-class _Asked(BaseModel):
+class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Reason(_Asked):
-    """Why something is done, for the log."""
-
+class Reason(_Body):
     why: str = Field(min_length=1, max_length=1000, pattern=_NO_NUL)
 
 
 class OfNumber(Reason):
-    """About which number, and who asked."""
-
     number: str = Field(max_length=40)
     who: str = Field(default="operator", max_length=200, pattern=_NO_NUL)
 
 
-class Invitation(_Asked):
-    """For how many devices."""
-
+class Invitation(_Body):
     uses: int = Field(default=1, ge=1, le=1_000_000)
     note: str = Field(default="", max_length=200, pattern=_NO_NUL)
 
 
-class Many(_Asked):
-    """How many devices to enrol."""
-
+class Many(_Body):
     count: int = Field(ge=1, le=10_000)
 
 
@@ -69,14 +59,14 @@ def _acting(service: Service, admin: Admin, what: str, about: str = "", why: str
     return service.audit.act(admin.id, admin.note, what, about, why)
 
 
-@router.get("/whoami", openapi_extra=_SECURED, summary="What this token may do")
+@router.get("/whoami", summary="What this token may do")
 def whoami(request: Request) -> dict[str, Any]:
     """The token's note and scopes."""
     admin = operator(request, "read")
     return {"id": admin.id, "note": admin.note, "scopes": sorted(admin.scopes)}
 
 
-@router.get("/rounds/{number}", openapi_extra=_SECURED, responses=_ROUND, summary="A round, with its numbers")
+@router.get("/rounds/{number}", responses=_ROUND, summary="A round, with its numbers")
 def round_status(request: Request, round_id: RoundId) -> dict[str, Any]:
     """State, deadlines, participation, buckets, progress."""
     operator(request, "read")
@@ -90,14 +80,14 @@ def _status(request: Request, round_id: int) -> dict[str, Any]:
         raise Problem("unknown-round") from None
 
 
-@router.get("/rounds", openapi_extra=_SECURED, summary="The last rounds")
+@router.get("/rounds", summary="The last rounds")
 def all_rounds(request: Request) -> dict[str, Any]:
     """The newest thirty, newest first."""
     operator(request, "read")
     return {"rounds": newest_statuses(service_of(request).store, 30)}
 
 
-@router.post("/rounds/advance", openapi_extra=_SECURED, summary="Move rounds on")
+@router.post("/rounds/advance", summary="Move rounds on")
 def advance(
     request: Request,
     force: bool = False,
@@ -106,118 +96,111 @@ def advance(
 ) -> dict[str, Any]:
     """Do what is due; with ``force``, the next step of the newest round is.
 
-    With ``round`` and ``state``, only if the newest round is that one and in that state: whoever forces what somebody
-    else has forced a moment ago does not skip a phase.
+    With ``round`` and ``state``, only if the newest round is that one and in that state: two operators who force the
+    same step at once do not skip a phase.
     """
     admin, service = operator(request, "rounds"), service_of(request)
-    seen = (seen_round, seen_state) if seen_round is not None and seen_state is not None else None
+    expected = (seen_round, seen_state) if seen_round is not None and seen_state is not None else None
     with _acting(service, admin, "force" if force else "advance"):
-        return {"done": service.rounds.advance(service.now, force=force, seen=seen)}
+        return {"done": service.rounds.advance(service.now, force=force, seen=expected)}
 
 
-@router.post("/rounds/{number}/hold", openapi_extra=_SECURED, responses=_MOVED, summary="Stop a round where it is")
+@router.post("/rounds/{number}/hold", responses=_MOVED, summary="Stop a round where it is")
 def hold(request: Request, round_id: RoundId, reason: Reason) -> dict[str, Any]:
     """It takes no uploads and is not decoded until it is released."""
-    admin, service = operator(request, "rounds"), service_of(request)
-    _status(request, round_id)
-    try:
-        with _acting(service, admin, "hold", f"round {round_id}", reason.why):
-            service.rounds.hold(round_id, reason.why)
-    except InvalidParameter:
-        raise Problem("wrong-phase", "Only a round that is still under way can be held.") from None
-    return _status(request, round_id)
+    return _change(request, round_id, "hold", reason.why)
 
 
-@router.post("/rounds/{number}/release", openapi_extra=_SECURED, responses=_MOVED, summary="Let a held round go on")
+@router.post("/rounds/{number}/release", responses=_MOVED, summary="Let a held round go on")
 def release(request: Request, round_id: RoundId) -> dict[str, Any]:
     """From the state in which it was held."""
+    return _change(request, round_id, "release")
+
+
+def _change(request: Request, round_id: int, name: str, *why: str) -> dict[str, Any]:
     admin, service = operator(request, "rounds"), service_of(request)
     _status(request, round_id)
     try:
-        with _acting(service, admin, "release", f"round {round_id}"):
-            service.rounds.release(round_id)
-    except InvalidParameter:
-        raise Problem("wrong-phase", "Only a round that is held can be released.") from None
+        with _acting(service, admin, name, f"round {round_id}", *why):
+            holding.CHANGES[name](service.store, round_id, *why)
+    except holding.WrongState as error:
+        raise Problem("wrong-phase", str(error)) from None
     return _status(request, round_id)
 
 
-@router.get("/numbers/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="The history of a number")
+@router.get("/numbers/{number}", responses=_NUMBER, summary="The history of a number")
 def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """In which rounds it was found, and what was said about it."""
     operator(request, "read")
     store, text = service_of(request).store, parsed_number(request, number)
-    log = [asdict(row) for row in appeals.appeals(store, text)]
-    allowed = bool(appeals.allowlist(store, text))
-    return {"number": text, "seen": publisher.history(store, text), "appeals": log, "allowed": allowed}
+    entries = [asdict(row) for row in exclusions.appeals(store, text)]
+    allowed = bool(exclusions.allowlist(store, text))
+    return {"number": text, "seen": publisher.history(store, text), "appeals": entries, "allowed": allowed}
 
 
-@router.get("/appeals", openapi_extra=_SECURED, summary="The log of appeals")
+@router.get("/appeals", summary="The log of appeals")
 def appeal_log(request: Request) -> dict[str, Any]:
     """Open and closed ones, newest first."""
     operator(request, "read")
-    return {"appeals": [asdict(row) for row in appeals.appeals(service_of(request).store)]}
+    return {"appeals": [asdict(row) for row in exclusions.appeals(service_of(request).store)]}
 
 
-@router.post(
-    "/appeals", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Take a number off the list"
-)
-def appeal(request: Request, asked: OfNumber) -> dict[str, Any]:
+@router.post("/appeals", status_code=201, responses=_NUMBER, summary="Take a number off the list")
+def appeal(request: Request, body: OfNumber) -> dict[str, Any]:
     """At once, and for as long as the appeal is open."""
     admin = operator(request, "lists")
-    service, text = service_of(request), parsed_number(request, asked.number)
-    with _acting(service, admin, "appeal", text, asked.why):
-        done = service.corrections.appeal(text, asked.why, asked.who, service.now)
-    return {"appeal": done.entry, "published": done.published}
+    service, text = service_of(request), parsed_number(request, body.number)
+    with _acting(service, admin, "appeal", text, body.why):
+        entry, published = service.corrections.appeal(text, body.why, body.who, service.now)
+    return {"appeal": entry, "published": published}
 
 
-@router.post("/appeals/{entry}/close", openapi_extra=_SECURED, summary="End an appeal")
+@router.post("/appeals/{entry}/close", summary="End an appeal")
 def close_appeal(request: Request, entry: Id, reason: Reason) -> dict[str, Any]:
     """The number may be listed again."""
     admin, service = operator(request, "lists"), service_of(request)
     with _acting(service, admin, "close", f"appeal {entry}", reason.why):
-        done = service.corrections.close(entry, reason.why, service.now)
-    return {"appeal": entry, "published": done.published}
+        published = service.corrections.close(entry, reason.why, service.now)
+    return {"appeal": entry, "published": published}
 
 
-@router.get("/allowlist", openapi_extra=_SECURED, summary="The allowlist")
+@router.get("/allowlist", summary="The allowlist")
 def allowlist(request: Request) -> dict[str, Any]:
     """Numbers that are never listed."""
     operator(request, "read")
-    return {"allowed": [asdict(row) for row in appeals.allowlist(service_of(request).store)]}
+    return {"allowed": [asdict(row) for row in exclusions.allowlist(service_of(request).store)]}
 
 
-@router.post("/allowlist", status_code=201, openapi_extra=_SECURED, responses=_NUMBER, summary="Never list a number")
-def allow(request: Request, asked: OfNumber) -> dict[str, Any]:
+@router.post("/allowlist", status_code=201, responses=_NUMBER, summary="Never list a number")
+def allow(request: Request, body: OfNumber) -> dict[str, Any]:
     """If it is listed now, it leaves at once."""
     admin = operator(request, "lists")
-    service, text = service_of(request), parsed_number(request, asked.number)
-    with _acting(service, admin, "allow", text, asked.why):
-        done = service.corrections.allow(text, asked.why, asked.who, service.now)
-    return {"number": text, "published": done.published}
+    service, text = service_of(request), parsed_number(request, body.number)
+    with _acting(service, admin, "allow", text, body.why):
+        published = service.corrections.allow(text, body.why, body.who, service.now)
+    return {"number": text, "published": published}
 
 
-@router.delete(
-    "/allowlist/{number}", openapi_extra=_SECURED, responses=_NUMBER, summary="Take a number off the allowlist"
-)
+@router.delete("/allowlist/{number}", responses=_NUMBER, summary="Take a number off the allowlist")
 def disallow(request: Request, number: PhoneNumber) -> dict[str, Any]:
     """It may be listed again."""
     admin = operator(request, "lists")
     service, text = service_of(request), parsed_number(request, number)
     with _acting(service, admin, "disallow", text):
-        done = service.corrections.disallow(text, service.now)
-    return {"number": text, "published": done.published}
+        published = service.corrections.disallow(text, service.now)
+    return {"number": text, "published": published}
 
 
-@router.post("/devices", status_code=201, openapi_extra=_SECURED, summary="Enrol many devices")
-def enrol_many(request: Request, asked: Many) -> dict[str, Any]:
+@router.post("/devices", status_code=201, summary="Enrol many devices")
+def enrol_many(request: Request, body: Many) -> dict[str, Any]:
     """Their tokens are shown once."""
     admin, service = operator(request, "devices"), service_of(request)
-    with _acting(service, admin, "enrol", counted(asked.count, "device")):
-        made = service.devices.enrol_many(asked.count, service.now)
-    return {"devices": [{"device": device, "token": token} for device, token in made]}
+    with _acting(service, admin, "enrol", counted(body.count, "device")):
+        enrolled = service.devices.enrol_many(body.count, service.now)
+    return {"devices": [{"device": device, "token": token} for device, token in enrolled]}
 
 
-@router.delete("/devices/{device}", status_code=204, openapi_extra=_SECURED, summary="Revoke a device")
+@router.delete("/devices/{device}", status_code=204, summary="Revoke a device")
 def revoke(request: Request, device: DeviceId) -> Response:
     """It is refused from its next request on."""
     admin, service = operator(request, "devices"), service_of(request)
@@ -226,7 +209,7 @@ def revoke(request: Request, device: DeviceId) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/devices", openapi_extra=_SECURED, summary="Devices")
+@router.get("/devices", summary="Devices")
 def devices(
     request: Request, after: Annotated[int, Query(ge=0, le=1 << 53, description="the last one that you know")] = 0
 ) -> dict[str, Any]:
@@ -235,14 +218,14 @@ def devices(
     return {"devices": [asdict(row) for row in service_of(request).devices.devices(after=after)]}
 
 
-@router.get("/invites", openapi_extra=_SECURED, summary="Invite codes")
+@router.get("/invites", summary="Invite codes")
 def invites(request: Request) -> dict[str, Any]:
     """All that were made, newest first, by names that enrol nobody."""
     operator(request, "devices")
     return {"invites": [asdict(row) for row in service_of(request).devices.invites()]}
 
 
-@router.delete("/invites/{name}", status_code=204, openapi_extra=_SECURED, summary="Revoke an invite code")
+@router.delete("/invites/{name}", status_code=204, summary="Revoke an invite code")
 def revoke_invite(request: Request, name: Annotated[str, Path(pattern="^[0-9a-f]{12}$")]) -> Response:
     """It enrols nobody else. Devices that came with it stay."""
     admin, service = operator(request, "devices"), service_of(request)
@@ -251,7 +234,7 @@ def revoke_invite(request: Request, name: Annotated[str, Path(pattern="^[0-9a-f]
     return Response(status_code=204)
 
 
-@router.get("/log", openapi_extra=_SECURED, summary="What operators did")
+@router.get("/log", summary="What operators did")
 def audit_log(
     request: Request, before: Annotated[int | None, Query(ge=1, le=1 << 53, description="an entry")] = None
 ) -> dict[str, Any]:
@@ -260,9 +243,9 @@ def audit_log(
     return {"log": [asdict(row) for row in service_of(request).audit.entries(before=before)]}
 
 
-@router.post("/invites", status_code=201, openapi_extra=_SECURED, summary="Make an invite code")
-def invite(request: Request, asked: Invitation) -> dict[str, Any]:
+@router.post("/invites", status_code=201, summary="Make an invite code")
+def invite(request: Request, body: Invitation) -> dict[str, Any]:
     """The code is shown once."""
     admin, service = operator(request, "devices"), service_of(request)
-    with _acting(service, admin, "invite", counted(asked.uses, "device"), asked.note):
-        return {"invite": service.devices.invite(asked.uses, asked.note, service.now), "uses": asked.uses}
+    with _acting(service, admin, "invite", counted(body.uses, "device"), body.note):
+        return {"invite": service.devices.invite(body.uses, body.note, service.now), "uses": body.uses}

@@ -1,7 +1,7 @@
-"""The gateway: sealed requests from a relay come in, are opened and answered here, and the answers leave sealed.
+"""The gateway of Oblivious HTTP: opens sealed requests, answers them, and seals the answers.
 
-It sees what was asked and never from where: a relay passes on no address. Only what a phone does without a name can be
-asked for; everything else is refused inside the seal.
+It sees requests and never addresses. Only the requests of an anonymous participant are allowed. All others are refused
+inside the seal.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from starlette.requests import Request as Plain
 from starlette.responses import Response
 from starlette.types import Message
 
-from hushcall.anonymity import binary_http, ohttp
 from hushcall.errors import InvalidMessage
-from hushcall.privacy.coins import os_entropy
-from hushcall.protocol.tickets import TICKET_PATTERN
-from hushcall.server.anonymity.round_keys import gateway_key
-from hushcall.server.http.requests import service_of
+from hushcall.protocol.anonymity import binary_http, ohttp
+from hushcall.protocol.randomness import os_entropy
+from hushcall.protocol.seeds import TICKET_PATTERN
+from hushcall.server.http.context import context_of
 from hushcall.server.problems import Problem, refusals
 
 router = APIRouter(tags=["phones"])
 ADDRESS = "/.well-known/ohttp-gateway"
-PADDED = 4096
-"""All answers are multiples of this many bytes: a relay cannot tell one kind from another by its size."""
+PADDING_BYTES = 16_384
+"""Answers are padded to multiples of so many bytes. A round of up to a hundred buckets is as long as all others."""
 _ROUND = r"/v1/rounds/[1-9][0-9]{0,8}"
 _ALLOWED = re.compile(
-    rf"GET /v1/rounds/current|POST {_ROUND}/announcements|PUT {_ROUND}/reports/{TICKET_PATTERN}", re.ASCII
+    rf"GET /v1/(rounds/current|lists/(root\.json|metadata/[^/]+|targets/[^/]+))|POST {_ROUND}/announcements"
+    rf"|PUT {_ROUND}/reports/{TICKET_PATTERN}",
+    re.ASCII,
 )
-_KEPT = (b"content-type", b"retry-after", b"etag")
-_PASSED = frozenset({"authorization", "content-type", "if-none-match"})
+_ANSWER_HEADERS = (b"content-type", b"retry-after", b"etag")
+_REQUEST_HEADERS = frozenset({"authorization", "content-type", "if-none-match"})
 _SEALED = {"schema": {"type": "string", "format": "binary"}, "example": "\x01\x00\x20"}
 
 
-@router.get(ADDRESS, response_class=Response, summary="The gateway's key")
+@router.get(ADDRESS, response_class=Response, summary="The gateway's keys, newest first")
 def keys(request: Request) -> Response:
-    """As RFC 9540 lets others find it. Phones take it from the round's document, where everybody sees the same."""
-    config, _ = _key(request)
-    return Response(ohttp.encode_configs(config), media_type=ohttp.KEYS_TYPE)
+    """As RFC 9540 lets others find them. Phones get them from their relay, which gives the same ones to all."""
+    return Response(ohttp.encode_configs(*context_of(request).gateway_keys.configs()), media_type=ohttp.KEYS_TYPE)
 
 
 @router.post(
@@ -53,74 +53,51 @@ def keys(request: Request) -> Response:
     summary="A sealed request (RFC 9458)",
 )
 async def gateway(request: Request) -> Response:
-    """Open it, answer it, seal the answer. What goes wrong inside is told inside."""
-    request.app.state.sealed.check(b"all")
-    config, secret = _key(request)
+    """Open it, answer it, seal the answer. Problems of the request inside are sealed, too."""
+    context = context_of(request)
+    context.sealed_limit.check(b"all")
     try:
-        plain, exchange = ohttp.decapsulate_request(config, secret, await request.body())
+        plain, exchange = context.gateway_keys.opened(await request.body())
     except InvalidMessage as error:
         raise Problem("sealed-otherwise", f"The {error.field} must {error.rule}.") from None
-    answer = binary_http.padded((await _answered(request, plain)).to_bytes(), PADDED)
+    answer = binary_http.padded((await _answered(request, plain)).to_bytes(), PADDING_BYTES)
     return Response(ohttp.encapsulate_response(exchange, answer, os_entropy), media_type=ohttp.RESPONSE_TYPE)
 
 
-def _key(request: Request) -> tuple[ohttp.KeyConfig, bytes]:
-    state = request.app.state
-    if not hasattr(state, "gateway_key"):
-        service = service_of(request)
-        state.gateway_key = gateway_key(service.store, service.coins)
-    found: tuple[ohttp.KeyConfig, bytes] = state.gateway_key
-    return found
-
-
 async def _answered(request: Plain, plain: bytes) -> binary_http.Response:
+    """The application's answer to a request with no client address and none of the relay's headers."""
     try:
-        asked = binary_http.read_request(plain)
+        inner = binary_http.read_request(plain)
     except InvalidMessage as error:
-        return _refused(Problem("bad-request", f"The {error.field} must {error.rule}."))
-    if not _ALLOWED.fullmatch(f"{asked.method} {asked.path}"):
-        return _refused(Problem("not-found"))
-    return await _through(request, asked)
-
-
-async def _through(request: Plain, asked: binary_http.Request) -> binary_http.Response:
-    """The same way as any request, through the application, with no client and none of the relay's headers."""
-    body, got = iter([asked.content]), _Gathered()
+        return _plain(Problem("bad-request", f"The {error.field} must {error.rule}.").response())
+    if not _ALLOWED.fullmatch(f"{inner.method} {inner.path}"):
+        return _plain(Problem("not-found").response())
+    body, answer = iter([inner.content]), Response(status_code=500)
     scope: dict[str, Any] = {
         **{key: request.scope[key] for key in ("type", "asgi", "http_version", "server") if key in request.scope},
-        "method": asked.method,
+        "method": inner.method,
         "scheme": "https",
-        "path": asked.path,
-        "raw_path": asked.path.encode(),
+        "path": inner.path,
+        "raw_path": inner.path.encode(),
         "root_path": "",
         "query_string": b"",
-        "headers": [(name.encode(), value) for name, value in asked.fields if name in _PASSED],
+        "headers": [(name.encode(), value) for name, value in inner.fields if name in _REQUEST_HEADERS],
         "client": None,
     }
 
     async def receive() -> Message:
         return {"type": "http.request", "body": next(body, b""), "more_body": False}
 
-    await request.app(scope, receive, got)
-    return binary_http.Response(got.status, tuple(got.fields), got.content)
-
-
-class _Gathered:
-    """An answer, put together from its messages."""
-
-    def __init__(self) -> None:
-        self.status, self.content = 500, b""
-        self.fields: list[tuple[str, bytes]] = []
-
-    async def __call__(self, message: Message) -> None:
-        """One of them."""
+    async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.fields = [(key.decode(), value) for key, value in message["headers"] if key.lower() in _KEPT]
+            answer.status_code, answer.raw_headers = message["status"], message["headers"]
         else:
-            self.content += message.get("body", b"")
+            answer.body = bytes(answer.body) + message.get("body", b"")
+
+    await request.app(scope, receive, send)
+    return _plain(answer)
 
 
-def _refused(problem: Problem) -> binary_http.Response:
-    fields = tuple((key.lower(), value.encode()) for key, value in problem.headers().items())
-    return binary_http.Response(problem.kind.status, fields, problem.body())
+def _plain(response: Response) -> binary_http.Response:
+    fields = tuple((key.decode(), value) for key, value in response.raw_headers if key in _ANSWER_HEADERS)
+    return binary_http.Response(response.status_code, fields, bytes(response.body))

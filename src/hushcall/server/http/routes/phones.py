@@ -1,4 +1,4 @@
-"""What phones call: enrol, look at the round, announce, report."""
+"""Routes of clients: enrol, read the round, announce, report."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
-from hushcall.anonymity import tokens
-from hushcall.mechanisms import names
-from hushcall.numbers import NANP
-from hushcall.numbers.plans import taken_file
-from hushcall.profiles import DEFAULT
+from hushcall.mechanisms import registry
+from hushcall.mechanisms.profiles import DEFAULT
+from hushcall.protocol.anonymity import tokens
 from hushcall.protocol.blocklist import unix
-from hushcall.protocol.round_document import RoundInfo, bucket_terms
+from hushcall.protocol.numbers import NANP
+from hushcall.protocol.numbers.plans import PLANS, plan_file
+from hushcall.protocol.round_document import RoundInfo, bucket_parameters
 from hushcall.protocol.seeds import SEED_BYTES
 from hushcall.protocol.states import COLLECTING, RoundState
-from hushcall.server.access.enrolment import is_loopback
-from hushcall.server.access.tokens import token_hash
+from hushcall.server.auth.devices import token_hash
 from hushcall.server.http import fast_path
-from hushcall.server.http.requests import RoundId, bearer, service_of
+from hushcall.server.http.context import RoundId, bearer, context_of, service_of
 from hushcall.server.problems import Problem, refusals
 from hushcall.server.rounds import round_status
 from hushcall.server.settings import RoundSettings
@@ -42,7 +41,7 @@ _EXAMPLE = RoundInfo(
     window=7,
     mechanism=DEFAULT.mechanism,
     epsilon=DEFAULT.epsilon,
-    buckets={"202": bucket_terms(3, {"mechanism": names.SUBSPACE, "epsilon": 4.0, "bits": 5, "item_bits": 24})},
+    buckets={"202": bucket_parameters(3, {"mechanism": registry.SUBSPACE, "epsilon": 4.0, "bits": 5, "item_bits": 24})},
     profile=DEFAULT.name,
     tau=DEFAULT.tau,
     level=DEFAULT.level,
@@ -53,27 +52,30 @@ _BLINDED = {
 }
 _SIGNATURE = {"schema": {"type": "string", "format": "binary", "description": "256 bytes"}, "example": "\x00\x5b"}
 _BYTES = {"type": "string", "format": "binary", "description": "as many bytes as the round says for the bucket"}
+_UPLOAD_PROBLEMS = (
+    *("bad-request", "unknown-token", "revoked", "no-round", "unknown-round", "future-round", "wrong-phase"),
+    *("oversized", "too-many", "busy"),
+)
+
+
+def _body(media_type: str, content: dict[str, Any]) -> dict[str, Any]:
+    """The description of a body that a device sends, with its token."""
+    return {"requestBody": {"required": True, "content": {media_type: content}}, "security": [{"device": []}]}
 
 
 class Enrolment(BaseModel):
-    """What a new device sends."""
-
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"invite": "hci_" + "0" * 64}})
     invite: str = Field(default="", max_length=200, description="an invite code, where the operator asks for one")
     work: str = Field(default="", max_length=80, description="'challenge:nonce', where proof of work is asked for")
 
 
 class Challenge(BaseModel):
-    """What has to be solved before enrolling."""
-
     model_config = ConfigDict(json_schema_extra={"example": {"challenge": "00" * 16, "bits": 20}})
     challenge: str
     bits: int
 
 
 class Enrolled(BaseModel):
-    """What it gets, once."""
-
     model_config = ConfigDict(
         json_schema_extra={"example": {"device": 17, "token": "hcd_" + "0" * 64, "plan": NANP.name}}
     )
@@ -83,14 +85,10 @@ class Enrolled(BaseModel):
 
 
 class Announcement(BaseModel):
-    """Which bucket the phone's caller is in."""
-
     bucket: int = Field(ge=0, le=999, description="the area code; 0 where the round protects the number whole")
 
 
 class Ticket(BaseModel):
-    """The right to send one report."""
-
     model_config = ConfigDict(json_schema_extra=_ANNOUNCED)
     round: int
     bucket: int
@@ -115,7 +113,7 @@ class Phase(BaseModel):
     anonymous: dict[str, str] | None = Field(
         default=None, description="how to take part without a name: token key, gateway, relay; absent where one cannot"
     )
-    crowd: int | None = Field(default=None, description="phones without a name, once announcing is over")
+    crowd: int | None = Field(default=None, description="phones without a name in all buckets, once announcing is over")
     signatures: list[dict[str, str]] = Field(default=[], description="keyid and sig, by keys of the list's root")
     upload_bytes: int | None = Field(
         default=None, description="what every upload is padded to, once buckets are decided"
@@ -133,17 +131,15 @@ class Phase(BaseModel):
     openapi_extra={"security": [{}, {"operator": []}]},  # an operator's token enrols whatever the mode is
     summary="Enrol a device",
 )
-def enrol(request: Request, asked: Enrolment | None = None) -> Any:
+def enrol(request: Request, enrolment: Enrolment | None = None) -> dict[str, int | str]:
     """A new device's number and token. The token is shown once and stored hashed."""
     service = service_of(request)
-    by_operator = "authorization" in request.headers
-    if by_operator:
+    if "authorization" in request.headers:
         service.devices.admin(bearer(request)).need("devices")
         device, token = service.devices.enrol("operator", service.now, by_operator=True)
     else:
-        given = asked or Enrolment()
-        public = service.enrolments.is_public(forwarded(request))
-        device, token = service.enrolments.enrol(given.invite, given.work, service.now, public=public)
+        enrolment = enrolment or Enrolment()
+        device, token = service.enrolments.enrol(enrolment.invite, enrolment.work, service.now)
     return {"device": device, "token": token, "plan": service.plan.name}
 
 
@@ -151,32 +147,22 @@ def enrol(request: Request, asked: Enrolment | None = None) -> Any:
     "/plans/{name}",
     response_class=Response,
     responses={200: {"content": {"application/json": {"example": _PLAN}}}, **refusals("not-found")},
-    summary="The server's numbering plan, where it is not a shipped one",
+    summary="A shipped numbering plan, or the server's own",
 )
-def plan_file(request: Request, name: Annotated[str, Path(max_length=64)]) -> Response:
-    """The file that ``hushcall plan-of`` wrote. A phone learns it when it enrols; its name is the digest of it."""
-    data = taken_file(name) if name == service_of(request).plan.name else None
+def plan(request: Request, name: Annotated[str, Path(max_length=64)]) -> Response:
+    """The file that ``hushcall plan-of`` wrote. The name of a plan that is not shipped is the digest of its file."""
+    data = plan_file(name) if name in (*PLANS, service_of(request).plan.name) else None
     if data is None:
-        raise Problem("not-found", "This is no plan of this server, or every phone has it.")
+        raise Problem("not-found", "This is no plan of this server, and no shipped one.")
     return Response(data, media_type="application/json", headers={"cache-control": "public, max-age=86400"})
 
 
 @router.get("/devices/challenge", response_model=Challenge, summary="What enrolment asks for")
-def challenge(request: Request) -> Any:
+def challenge(request: Request) -> dict[str, int | str]:
     """The work to prove before enrolling; 0 bits where none is asked. It changes every ten minutes."""
     service = service_of(request)
-    found = service.enrolments.challenge(service.now, public=service.enrolments.is_public(forwarded(request)))
-    return {"challenge": found.text, "bits": found.bits}
-
-
-HANDED_ON = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded", "x-real-ip", "via")
-"""What proxies add. One that hides its callers' addresses, as ours in ``deploy`` do, still says how they came."""
-
-
-def forwarded(request: Request) -> bool:
-    """Whether a proxy handed this on, or it came from another machine: then others reach the service."""
-    handed = any(name in request.headers for name in HANDED_ON)
-    return handed or not is_loopback(request.client.host if request.client else "")
+    text, bits = service.enrolments.challenge(service.now)
+    return {"challenge": text, "bits": bits}
 
 
 @router.get(
@@ -204,34 +190,15 @@ def current(request: Request) -> Response:
     response_model=Ticket,
     responses={
         200: {"description": "announced before: the same ticket", "content": {"application/json": _ANNOUNCED}},
-        **refusals(
-            "bad-request",
-            "unknown-token",
-            "revoked",
-            "no-round",
-            "unknown-round",
-            "future-round",
-            "wrong-phase",
-            "already-announced",
-            "wrong-bucket",
-            "oversized",
-            "too-many",
-            "busy",
-        ),
+        **refusals(*_UPLOAD_PROBLEMS, "already-announced", "wrong-bucket"),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": Announcement.model_json_schema(), "example": {"bucket": 202}}},
-        },
-        "security": [{"device": []}],
-    },
+    openapi_extra=_body("application/json", {"schema": Announcement.model_json_schema(), "example": {"bucket": 202}}),
     summary="Announce a bucket, get a ticket",
 )
 async def announce(request: Request, round_id: RoundId) -> Response:
     """Idempotent: the same bucket again gives the same ticket, another bucket is refused."""
     header = request.headers.get("authorization", "")
-    answer = await fast_path.announce(request.app.state, header, round_id, await request.body())
+    answer = await fast_path.announce(context_of(request), header, round_id, await request.body())
     return JSONResponse(answer.body, answer.status)
 
 
@@ -240,38 +207,22 @@ async def announce(request: Request, round_id: RoundId) -> Response:
     status_code=200,
     response_class=Response,
     responses={
-        200: {
-            "description": "the blind signature",
-            "content": {tokens.RESPONSE_TYPE: _SIGNATURE},
-        },
+        200: {"description": "the blind signature", "content": {tokens.RESPONSE_TYPE: _SIGNATURE}},
         **refusals(
-            "bad-request",
-            "unknown-token",
-            "revoked",
-            "unknown-round",
-            "wrong-phase",
-            "not-anonymous",
-            "already-issued",
-            "oversized",
-            "too-many",
+            *("bad-request", "unknown-token", "revoked", "unknown-round", "wrong-phase", "not-anonymous"),
+            *("already-issued", "oversized", "too-many"),
         ),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {tokens.REQUEST_TYPE: _BLINDED},
-        },
-        "security": [{"device": []}],
-    },
+    openapi_extra=_body(tokens.REQUEST_TYPE, _BLINDED),
     summary="Get a blind token",
 )
 async def issue(request: Request, number: RoundId) -> Response:
     """One a device and round, while it is announcing. The same request again is signed again; another is refused."""
-    token = token_hash(bearer(request))
-    request.app.state.limiter.check(token)
-    issuer, asked = service_of(request).issuer, await request.body()
-    signed = await run_in_threadpool(issuer.issue, token, number, asked)
-    return Response(signed, media_type=tokens.RESPONSE_TYPE)
+    context, token = context_of(request), token_hash(bearer(request))
+    context.device_limit.check(token)
+    body = await request.body()
+    signature = await run_in_threadpool(context.service.issuer.issue, token, number, body)
+    return Response(signature, media_type=tokens.RESPONSE_TYPE)
 
 
 @router.put(
@@ -281,29 +232,9 @@ async def issue(request: Request, number: RoundId) -> Response:
     responses={
         200: {"description": "stored before, counted once"},
         201: {"description": "stored: on disk when this is answered"},
-        **refusals(
-            "bad-request",
-            "unknown-token",
-            "revoked",
-            "no-round",
-            "unknown-round",
-            "future-round",
-            "unknown-ticket",
-            "wrong-phase",
-            "different-report",
-            "malformed-report",
-            "oversized",
-            "too-many",
-            "busy",
-        ),
+        **refusals(*_UPLOAD_PROBLEMS, "unknown-ticket", "different-report", "malformed-report"),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/octet-stream": {"schema": _BYTES, "example": "\x01\x04\x1a"}},
-        },
-        "security": [{"device": []}],
-    },
+    openapi_extra=_body("application/octet-stream", {"schema": _BYTES, "example": "\x01\x04\x1a"}),
     summary="Send the report",
 )
 async def report(
@@ -311,5 +242,5 @@ async def report(
 ) -> Response:
     """Raw bytes, as ``docs/protocol.md`` lays them out. Idempotent; answered only when they are on disk."""
     header = request.headers.get("authorization", "")
-    answer = await fast_path.report(request.app.state, header, round_id, ticket, await request.body())
+    answer = await fast_path.report(context_of(request), header, round_id, ticket, await request.body())
     return Response(status_code=answer.status)

@@ -1,4 +1,4 @@
-"""What machines that watch the service call: alive, ready, metrics. All answer within seconds, in any trouble."""
+"""Routes for monitoring: alive, ready, metrics. All answer within seconds, whatever the database does."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hushcall.server import metrics
-from hushcall.server.access.tokens import token_hash
-from hushcall.server.http.gauges import DOWN, Gauges, gauges
-from hushcall.server.http.readiness import Silent, Standing, Watch
-from hushcall.server.http.requests import bearer, operator, service_of
+from hushcall.server.auth.devices import token_hash
+from hushcall.server.http.context import bearer, context_of, operator, service_of
+from hushcall.server.http.readiness import DOWN, Gauges, Silent, gauges
 from hushcall.server.problems import Problem, refusals
 from hushcall.version import __version__
 
 router = APIRouter(tags=["probes"])
-REMEMBERED = 3600.0
-"""Seconds for which a token that may read is known without the database: figures are wanted most when that is away."""
-_MOST_READERS = 100
+READER_SECONDS = 3600.0
+"""How long a token that may read is accepted without the database: metrics are needed most when that is away."""
+_MAX_READERS = 100
 
 
 class Readiness(BaseModel):
-    """Whether to send requests here, and what is wrong by part; ``late`` is for the operator, not for a balancer."""
+    """Whether to send requests here, and what is wrong by part. ``late`` is for the operator, not for a balancer."""
 
     status: Literal["ready", "not ready"]
     missing: dict[str, str]
@@ -46,14 +45,10 @@ async def health() -> dict[str, str]:
 )
 async def ready(request: Request) -> Response:
     """The database takes writes, the published signatures are in date, the online keys are there."""
-    found: Standing = await _watch(request).standing()
-    status = "not ready" if found.missing else "ready"
-    return JSONResponse({"status": status, "missing": found.missing, "late": found.late}, 503 if found.missing else 200)
-
-
-def _watch(request: Request) -> Watch:
-    watch: Watch = request.app.state.watch
-    return watch
+    standing = await context_of(request).readiness.standing()
+    status = "not ready" if standing.missing else "ready"
+    document = {"status": status, "missing": standing.missing, "late": standing.late}
+    return JSONResponse(document, 503 if standing.missing else 200)
 
 
 @router.get(
@@ -66,26 +61,27 @@ def _watch(request: Request) -> Watch:
 async def prometheus(request: Request) -> Response:
     """Needs an operator's token with the scope ``read``: how many phones take part is nobody else's business.
 
-    While the database is away, those who were let in within the last hour are told what is counted in memory.
+    While the database is away, readers of the last hour get what is counted in memory.
     """
-    readers: dict[bytes, float] = request.app.state.__dict__.setdefault("readers", {})
-    reader, now = token_hash(bearer(request)), time.monotonic()
+    readiness = context_of(request).readiness
+    readers, reader, now = readiness.readers, token_hash(bearer(request)), time.monotonic()
 
     def question() -> Gauges:
         operator(request, "read")
-        return gauges(service_of(request))
+        service = service_of(request)
+        return gauges(service.store, service.now)
 
     try:
-        found = await _watch(request).ask(question)
+        values = await readiness.ask(question)
     except (Silent, sa.exc.SQLAlchemyError, OSError):
-        if readers.get(reader, float("-inf")) < now - REMEMBERED:
+        if readers.get(reader, float("-inf")) < now - READER_SECONDS:
             raise Problem("busy", "The database does not answer.", retry_after=10) from None
-        found = DOWN
+        values = DOWN
     except Problem:
         readers.pop(reader, None)
         raise
     else:
-        if len(readers) >= _MOST_READERS:
+        if len(readers) >= _MAX_READERS:
             readers.clear()
         readers[reader] = now
-    return Response(metrics.exposition(found), media_type="text/plain; version=0.0.4")
+    return Response(metrics.exposition(values), media_type="text/plain; version=0.0.4")

@@ -1,1 +1,0 @@
-"""Speed, memory and accuracy as ratios within one run."""

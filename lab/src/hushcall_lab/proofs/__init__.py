@@ -1,0 +1,1 @@
+"""Promises of client and server, tested with the real code."""

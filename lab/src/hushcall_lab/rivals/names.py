@@ -1,0 +1,9 @@
+"""The names of all mechanisms: the shipped ones and their rivals."""
+
+from hushcall.mechanisms import registry
+
+SUBSPACE, WHOLE_NUMBER = registry.SUBSPACE, registry.WHOLE_NUMBER
+SH_BASIC, SH_EXTENDED, SH_TUNED = registry.SH_BASIC, registry.SH_EXTENDED, registry.SH_TUNED
+SH_ORIGINAL = "sh-original"
+PEM = "pem"
+TREEHIST = "treehist"

@@ -1,1 +1,0 @@
-"""The researcher's commands: audit, plan, simulate, experiment, data, bench, prove, demo."""

@@ -1,1 +1,0 @@
-"""``hushcall phone``: the commands of a phone's owner."""

@@ -1,0 +1,176 @@
+"""Looks a caller up offline: the synced list, the owner's policy, and the verdict."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from io import SEEK_END, BytesIO
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushcall import checks
+from hushcall.client.storage.personal import Action
+from hushcall.errors import InvalidList
+from hushcall.protocol.blocklist import E164, FORMATS, Entry, blocks_of, iso, line_of, unix
+from hushcall.protocol.list_index import checked
+from hushcall.wording import counted
+
+if TYPE_CHECKING:
+    from hushcall.protocol.numbers import Number
+
+LIST_FILE = "list.jsonl"
+STATE_FILE = "list.json"
+ROOT_FILE = "trusted-root.json"
+
+
+@dataclass(frozen=True)
+class LoadedList:
+    """A list, last compared with the server's when ``synced``. Its signatures are valid until ``expires``.
+
+    A list that is loaded from its file stays there: a lookup reads a few lines of it.
+    """
+
+    header: dict[str, Any]
+    data: bytes | mmap = field(repr=False)
+    synced: int | None = None
+    expires: int | None = None
+
+    @classmethod
+    def from_bytes(cls, data: bytes, synced: int | None = None, expires: int | None = None) -> LoadedList:
+        """A list in memory: every line must be an entry, sorted by number, as many as the header says."""
+        header = read_header(data)
+        deque(checked(blocks_of(BytesIO(data))), maxlen=0)
+        return cls(header, data, synced, expires)
+
+    @classmethod
+    def load(cls, folder: Path) -> LoadedList:
+        """The list that :class:`hushcall.client.screening.list_sync.ListClient` keeps in a folder.
+
+        A sync has checked every line. This is done again for a file of another length than the sync left.
+        """
+        state = read_state(folder)
+        try:
+            with (folder / LIST_FILE).open("rb") as file:
+                header = read_header(file.readline())
+                if file.seek(0, SEEK_END) != state.get("bytes"):
+                    file.seek(0)
+                    deque(checked(blocks_of(file)), maxlen=0)
+                return cls(
+                    header, mmap(file.fileno(), 0, access=ACCESS_READ), state.get("synced"), state.get("expires")
+                )
+        except OSError:
+            raise InvalidList("list", "have been synced (hushcall phone sync)", f"none in {folder}") from None
+
+    def __len__(self) -> int:
+        return int(self.header["entries"])
+
+    @property
+    def version(self) -> int:
+        return int(self.header["version"])
+
+    def expired(self, now: int) -> bool:
+        """Whether the list is older than its signatures allow. Verdicts still come from it, with a warning."""
+        return self.expires is not None and now >= self.expires
+
+    def find(self, number: Number | str) -> Entry | None:
+        if not E164.fullmatch(text := str(number)):
+            return None
+        if isinstance(self.data, mmap) and self.data.size() < len(self.data):  # to read beyond its end is a signal
+            raise InvalidList("list", "be whole", "one that was cut since it was loaded")
+        start, end = line_of(self.data, text.encode(), self.data.find(b"\n") + 1)
+        return Entry.from_line(self.data[start:end]) if start < end else None
+
+
+def read_header(data: bytes) -> dict[str, Any]:
+    line = data[: data.find(b"\n")]
+    try:
+        header = dict(json.loads(line))
+        supported = header["format"] in FORMATS
+        names = ("version", "entries", "tau", *(("block_days",) if header["format"] == FORMATS[1] else ()))
+        _ = [int(header[name]) for name in names]  # infinity and NaN are no integers
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InvalidList("list", f"start with a header of {', '.join(FORMATS)}", line) from None
+    if not supported:
+        raise InvalidList("list", f"have a format of {', '.join(FORMATS)}", header["format"])
+    return header
+
+
+def read_state(folder: Path) -> dict[str, int]:
+    """When the list was synced, when it expires, and its length. Empty where there is none."""
+    try:
+        state = json.loads((folder / STATE_FILE).read_bytes())
+        return {name: unix(state[name]) for name in ("synced", "expires")} | {"bytes": int(state.get("bytes", -1))}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When a listed number is blocked. Any other listed number gets a warning, and ``contacts`` (E.164) are allowed.
+
+    ``block_days`` counts rounds (days by default): with 1 every listed number blocks, with more what the list blocks
+    once it was found in so many. By default the list decides. In an older list, which does not say what blocks: found
+    in so many, or over a window of so many. ``block_phones``: reported by so many clients for sure. By default only a
+    list of format 1 blocks by a count, its τ.
+    """
+
+    block_days: int | None = None
+    block_phones: float | None = None
+    contacts: Container[str] | Callable[[str], bool] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.block_days is not None:
+            checks.whole("block_days", self.block_days, 1)
+        if self.block_phones is not None:
+            checks.positive("block_phones", self.block_phones)
+
+    @property
+    def block_rounds(self) -> int | None:
+        return self.block_days
+
+    def blocks(self, entry: Entry, header: dict[str, Any]) -> bool:
+        tau = float(header["tau"]) if header["format"] == FORMATS[0] else None
+        min_phones = tau if self.block_phones is None else self.block_phones
+        if min_phones is not None and entry.low >= min_phones:
+            return True
+        if entry.block is None:
+            return max(entry.rounds, entry.window) >= (self.block_rounds or int(header.get("block_days", 2)))
+        return (entry.block or self.block_rounds == 1) and entry.rounds >= (self.block_rounds or 1)
+
+    def knows(self, number: str) -> bool:
+        return self.contacts(number) if callable(self.contacts) else number in self.contacts
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with a call, and why. ``warning`` is about the list itself."""
+
+    action: Action
+    why: str
+    entry: Entry | None = None
+    warning: str = ""
+
+
+DEFAULT_POLICY = Policy()
+
+
+def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POLICY, now: int | None = None) -> Verdict:
+    """Judge a caller. ``now`` (unix seconds, default: the clock) decides whether the list has expired."""
+    if policy.knows(str(number)):
+        return Verdict(Action.ALLOW, "one of your contacts")
+    warning = ""
+    if loaded.expires is not None and loaded.expired(int(time.time()) if now is None else now):
+        warning = f"the list expired on {iso(loaded.expires)}: sync"
+    entry = loaded.find(number)
+    if entry is None:
+        return Verdict(Action.ALLOW, "not on the list", None, warning)
+    rounds = f"found in {counted(entry.rounds, 'round')}"
+    rounds += f" and over {entry.window} together" if entry.window > 1 else ""
+    phones = f"reported by about {counted(round(entry.estimate), 'phone')} (at least {entry.low:.0f})"
+    hint = ", by a hint" if entry.hinted else ""
+    block = policy.blocks(entry, loaded.header)
+    return Verdict(Action.BLOCK if block else Action.WARN, f"{phones}, {rounds}{hint}", entry, warning)

@@ -1,1 +1,0 @@
-"""Speed and memory, as ratios within one run."""

@@ -1,1 +1,0 @@
-"""Promises put to the test with the real code."""

@@ -1,0 +1,1 @@
+"""What privacy costs: accounting of several reports, and what an anonymity set adds."""

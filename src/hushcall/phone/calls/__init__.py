@@ -1,1 +1,0 @@
-"""Calls come in, the callers that may be reported leave; nothing here sends anything."""

@@ -1,1 +1,0 @@
-"""The list comes in, verified; callers are judged by it, offline."""

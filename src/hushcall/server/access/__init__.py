@@ -1,1 +1,0 @@
-"""Who may speak: devices, operators, their tokens and sessions."""

@@ -1,1 +1,0 @@
-"""Uploads come in, durable rows leave, many of them in one commit."""
