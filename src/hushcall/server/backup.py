@@ -172,8 +172,8 @@ def _dump(url: sa.URL, file: Path) -> Path:
     return file
 
 
-def run_client(program: str, url: sa.URL | None, *options: str) -> None:
-    """Runs one of PostgreSQL's own programs. The password is never on the command line."""
+def run_client(program: str, url: sa.URL | None, *options: str) -> str:
+    """The output of one of PostgreSQL's own programs. The password is never on the command line."""
     path, environment = shutil.which(program), dict(os.environ)
     if path is None:
         raise InvalidParameter(program, "be installed: it comes with PostgreSQL", "nothing of that name")
@@ -187,3 +187,4 @@ def run_client(program: str, url: sa.URL | None, *options: str) -> None:
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         raise InvalidParameter(program, f"succeed ({lines[-1] if lines else 'no message'})", done.returncode)
+    return done.stdout

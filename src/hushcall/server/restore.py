@@ -11,6 +11,7 @@ forced. All rounds move by the same number, because windows count by their dista
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -163,7 +164,19 @@ def _fill(settings: Settings, dump: Path, *, overwrite: bool) -> None:
     clean = ["--clean", "--if-exists"] if overwrite else []
     url = parse_url(settings.url)
     backup.run_client("pg_restore", url, "--no-owner", "--single-transaction", *clean, str(dump))
+    if overwrite:
+        _drop_later_tables(url, backup.run_client("pg_restore", None, "--list", str(dump)))
     dump.unlink()
+
+
+def _drop_later_tables(url: sa.URL, listing: str) -> None:
+    """Drops the tables of later releases: an earlier one's dump does not replace them."""
+    dumped = set(re.findall(r" TABLE \S+ (\S+) ", listing))
+    engine = make_engine(url)
+    try:
+        schema.metadata.drop_all(engine, tables=[t for t in schema.metadata.sorted_tables if t.name not in dumped])
+    finally:
+        engine.dispose()
 
 
 def _set_aside(data: Path, present: list[Path], now: float) -> Path:
