@@ -17,12 +17,12 @@ LOCKED ?=
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check
 LOCKS  := $(if $(LOCKED),locks/lab.txt locks/dev.txt)
 
-# $(call install,LOCK,EXTRA) shows pip's output only if pip fails.
+# $(call install,LOCK,EXTRA,FOLDERS) shows pip's output only if pip fails.
 define install
-@echo "Setting up, once: pip installs hushcall[$(2)], hushcall-lab and what they need into $(VENV); a minute or more ..."
-@{ $(if $(LOCKED),$(PIP) --require-hashes -r locks/$(1).txt && $(PIP) --no-deps --no-build-isolation -e . -e lab,$(PIP) -e '.[$(2)]' -e lab); } \
+@echo "Setting up, once: pip installs hushcall[$(2)], $(3:%=hushcall-%) and what they need into $(VENV); a minute or more ..."
+@{ $(if $(LOCKED),$(PIP) --require-hashes -r locks/$(1).txt && $(PIP) --no-deps --no-build-isolation -e . $(3:%=-e %),$(PIP) -e '.[$(2)]' $(3:%=-e %)); } \
   > $(VENV)/pip.log 2>&1 || \
-  { cat $(VENV)/pip.log; echo "pip could not install hushcall[$(2)] and hushcall-lab: its output is above."; exit 1; }
+  { cat $(VENV)/pip.log; echo "pip could not install hushcall[$(2)], $(3:%=hushcall-%): its output is above."; exit 1; }
 endef
 
 help:            ## show this list
@@ -35,11 +35,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.lab: $(BIN)/python pyproject.toml lab/pyproject.toml $(LOCKS)
-	$(call install,lab,server)
+	$(call install,lab,server,lab)
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python pyproject.toml lab/pyproject.toml $(LOCKS)
-	$(call install,dev,dev)
+$(VENV)/.dev: $(BIN)/python pyproject.toml lab/pyproject.toml home/pyproject.toml $(LOCKS)
+	$(call install,dev,dev,lab home)
 	@touch $@ $(VENV)/.lab
 
 # Compiled once here, not once in each worker: the decoders, and the tests' bytecode.
@@ -126,17 +126,19 @@ docs: $(VENV)/.dev  ## docs/ as a site in site/, with links checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Built in site/. To read and search it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
 
-package: $(VENV)/.dev  ## wheels and source archives of both packages, in dist/
+package: $(VENV)/.dev  ## wheels and source archives of all three packages, in dist/
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist lab
+	$(BIN)/python -m build --outdir dist home
 
 # The locks include the build backend, so that everything is installed by hash.
 lock: $(VENV)/.dev  ## renew locks/ with the newest versions that pyproject.toml allows
 	@$(PIP) --quiet uv
-	@for each in lab:server dev:dev; do printf 'editables\nhatchling>=1.24\n-e .['$${each#*:}']\n-e lab\n' | \
+	@for each in 'lab:server:' 'dev:dev:-e home'; do rest=$${each#*:}; \
+	  printf 'editables\nhatchling>=1.24\n-e .[%s]\n-e lab\n%s\n' "$${rest%:*}" "$${rest#*:}" | \
 	  $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --no-annotate --no-strip-extras --no-emit-package hushcall --no-emit-package hushcall-lab --quiet --upgrade \
-	  --output-file locks/$${each%:*}.txt || exit 1; done
+	  --no-annotate --no-strip-extras --no-emit-package hushcall --no-emit-package hushcall-lab --no-emit-package hushcall-home --quiet --upgrade \
+	  --output-file locks/$${each%%:*}.txt || exit 1; done
 	$(BIN)/python docs/licences.py
 
 sbom: $(BIN)/python  ## bill of materials, in dist/hushcall.cdx.json (CycloneDX)
@@ -152,4 +154,4 @@ coverage: $(VENV)/.dev  ## line coverage
 
 clean:           ## remove .venv, caches and built pages
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .interop site
-	find src lab tests -name __pycache__ -prune -exec rm -rf {} +
+	find src lab home tests -name __pycache__ -prune -exec rm -rf {} +

@@ -69,11 +69,13 @@ def reasons(page: str) -> dict[str, str]:
     return {package.partition("[")[0]: reason for package, reason in _ROW.findall(tables) if reason != "why"}
 
 
-def groups(project: Mapping[str, Mapping[str, object]], lab: Sequence[str]) -> dict[str, list[str]]:
+def groups(
+    project: Mapping[str, Mapping[str, object]], home: Sequence[str], lab: Sequence[str]
+) -> dict[str, list[str]]:
     """Heading → packages with their extras. A package is in the first group that names it."""
     extras = project["optional-dependencies"]
-    lists = {"Base: the phone": project["dependencies"]}
-    lists |= {f"`hushcall[{name}]`": extras[name] for name in ("home", "server", "scale", "gpu")}
+    lists = {"Base: the phone": project["dependencies"], "`hushcall-home`": home}
+    lists |= {f"`hushcall[{name}]`": extras[name] for name in ("server", "scale", "gpu")}
     lists |= {"`hushcall-lab`": lab, "`hushcall[docs]`": extras["docs"], "`hushcall[dev]`": extras["dev"]}
     named: set[str] = set()
     packages = {}
@@ -118,7 +120,8 @@ def project(path: Path) -> dict[str, dict[str, list[str]]]:
 
 
 if __name__ == "__main__":
-    direct = groups(project(ROOT / "pyproject.toml"), project(ROOT / "lab" / "pyproject.toml")["dependencies"])
+    home, lab = (project(ROOT / name / "pyproject.toml")["dependencies"] for name in ("home", "lab"))
+    direct = groups(project(ROOT / "pyproject.toml"), home, lab)
     rewrite(REASONS_PAGE, PACKAGES, table_of_reasons(direct, REASONS_PAGE.read_text(encoding="utf-8")))
     names = locked(LOCK.read_text(encoding="utf-8"))
     rewrite(LICENCES_PAGE, LICENCES, table_of_licences(names, LICENCES_PAGE.read_text(encoding="utf-8")))

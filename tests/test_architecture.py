@@ -35,7 +35,7 @@ def imports_of(package: Path) -> Iterator[tuple[str, str]]:
                 continue
             for dotted in imported:
                 head, _, rest = dotted.partition(".")
-                if head == "hushcall_lab":
+                if head in ("hushcall_lab", "hushcall_home"):
                     yield name, dotted
                 elif head == "hushcall":  # a name from a module, or a module from a package
                     yield name, rest if rest in modules else rest.rpartition(".")[0]
@@ -90,7 +90,9 @@ def test_a_planted_import_is_found(tmp_path: Path, module: str, source: str) -> 
 def test_every_file_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|md|html|js))`", PAGE))
     assert named
-    bare = {path.name for folder in (PACKAGE, ROOT / "lab" / "src") for path in folder.rglob("*.py")}
+    bare = {
+        path.name for folder in (PACKAGE, ROOT / "lab" / "src", ROOT / "home" / "src") for path in folder.rglob("*.py")
+    }
     roots = (PACKAGE, ROOT, ROOT / "docs")
     missing = [name for name in sorted(named) if name not in bare and not any((root / name).exists() for root in roots)]
     assert not missing

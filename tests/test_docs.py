@@ -64,7 +64,7 @@ def named(pattern: str) -> list[tuple[str, str]]:
 
 
 def test_files_named_in_the_docs_exist() -> None:
-    folders = (ROOT / name for name in ("src", "lab", "tests", "deploy", "docs"))
+    folders = (ROOT / name for name in ("src", "lab", "home", "tests", "deploy", "docs"))
     paths = [f"/{path.relative_to(ROOT)}" for folder in folders for path in (*folder.rglob("*"), *ROOT.glob("*.md"))]
     names = named(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|md|js|html|yml))`")
     assert len(names) > 100

@@ -35,8 +35,9 @@ def clone(tmp_path: Path) -> Path:
     """A folder as it is before anything was set up."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "lab").mkdir()
-    (tmp_path / "lab" / "pyproject.toml").touch()
+    for name in ("lab", "home"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pyproject.toml").touch()
     (tmp_path / "python3").write_text(PYTHON)
     (tmp_path / "python3").chmod(0o755)
     return tmp_path

@@ -25,7 +25,9 @@ from hushcall.version import __version__
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LAB = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LAB, HOME = (
+    tomllib.loads((ROOT / name / "pyproject.toml").read_text(encoding="utf-8"))["project"] for name in ("lab", "home")
+)
 LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8") for name in ("lab", "dev")}
 REASONS = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
 LICENCES = (ROOT / "locks" / "README.md").read_text(encoding="utf-8")
@@ -44,6 +46,8 @@ def wanted(extra: str | None) -> list[Requirement]:
     """What an extra needs, its own and those of the extras that it names; None is the base."""
     if extra == "lab":
         return [*map(Requirement, LAB["dependencies"][1:]), *wanted("server")]
+    if extra == "home":
+        return [*map(Requirement, HOME["dependencies"][1:])]
     lines = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
     found = [Requirement(line) for line in lines]
     inner = [more for one in found if one.name == PROJECT["name"] for name in one.extras for more in wanted(name)]
@@ -61,8 +65,9 @@ def pins(lock: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("extra", LOCKS)
 def test_a_lock_names_all_that_an_extra_needs_in_versions_that_it_allows(extra: str) -> None:
     found = pins(LOCKS[extra])
+    beside = wanted("home") if extra == "dev" else []
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    for one in (*wanted(extra), *wanted(None), *map(Requirement, build)):
+    for one in (*wanted(extra), *wanted(None), *beside, *map(Requirement, build)):
         versions = found.get(canonicalize_name(one.name), [])
         assert versions, f"{one.name} is not in locks/{extra}.txt: make lock"
         assert all(version in one.specifier for version in versions), f"{one}: make lock"
@@ -92,11 +97,12 @@ def test_every_package_has_its_licence_on_a_page_and_what_is_installed_says_the_
     assert all(known.values())
     direct = {
         canonicalize_name(one.name)
-        for extra in (None, "server", "lab", "scale", "docs", "dev")
+        for extra in (None, "home", "server", "lab", "scale", "docs", "dev")
         for one in wanted(extra)
     }
     assert direct <= set(known)
-    named = {name.partition("[")[0] for names in script.groups(PROJECT, LAB["dependencies"]).values() for name in names}
+    direct_by_group = script.groups(PROJECT, HOME["dependencies"], LAB["dependencies"])
+    named = {name.partition("[")[0] for names in direct_by_group.values() for name in names}
     assert set(script.reasons(REASONS)) == named
     assert script.licence("pytest") == known["pytest"]
     assert script.licence("no-such-package") is None
@@ -105,8 +111,9 @@ def test_every_package_has_its_licence_on_a_page_and_what_is_installed_says_the_
 def test_the_version_is_said_and_is_the_package_s() -> None:
     said = subprocess.run([*HUSHCALL, "--version"], capture_output=True, text=True, check=True).stdout
     assert said == f"hushcall {__version__}\n"
-    assert PROJECT["version"] == LAB["version"] == __version__
+    assert PROJECT["version"] == LAB["version"] == HOME["version"] == __version__
     assert LAB["dependencies"][0] == f"hushcall[server]=={__version__}"
+    assert HOME["dependencies"][0] == f"hushcall=={__version__}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -152,6 +159,11 @@ def built_lab(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return build(tmp_path_factory.mktemp("dist-lab"), ROOT / "lab")
 
 
+@pytest.fixture(scope="module")
+def built_home(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build(tmp_path_factory.mktemp("dist-home"), ROOT / "home")
+
+
 @pytest.mark.slow
 def test_a_release_holds_all_that_it_needs(built: Built) -> None:
     inside = set(zipfile.ZipFile(built.wheel).namelist())
@@ -163,6 +175,7 @@ def test_a_release_holds_all_that_it_needs(built: Built) -> None:
         names = {name.partition("/")[2] for name in packed.getnames()}
     assert {"Makefile", "LICENSE", "locks/dev.txt", "deploy/Containerfile", "tests/test_packaging.py"} <= names
     assert {"lab/pyproject.toml", "lab/LICENSE", "lab/src/hushcall_lab/cli/demo.py"} <= names
+    assert {"home/pyproject.toml", "home/LICENSE", "home/src/hushcall_home/locale/de.po"} <= names
 
 
 @pytest.mark.slow
@@ -178,6 +191,20 @@ def test_the_lab_is_a_wheel_of_its_own(built_lab: Built) -> None:
     assert {name.split("/")[0] for name in built_lab.folders()} == {"hushcall_lab"}
     assert {"hushcall_lab/cli", "hushcall_lab/proofs", "hushcall_lab/rivals"} <= built_lab.folders()
     assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(built_lab.wheel).namelist())
+
+
+@pytest.mark.slow
+def test_the_household_s_program_is_a_wheel_of_its_own_and_brings_its_command(
+    built: Built, built_home: Built, tmp_path: Path
+) -> None:
+    assert {name.split("/")[0] for name in built_home.folders()} == {"hushcall_home"}
+    assert {"hushcall_home/locale", "hushcall_home/templates"} <= built_home.folders()
+    programs = empty_environment(tmp_path / "empty")
+    run([programs / "pip", "install", "-q", "--no-compile", built.wheel], tmp_path)
+    done = subprocess.run([programs / "hushcall", "home", "run"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.startswith("hushcall: hushcall home needs the package")) == (2, True)
+    run([programs / "pip", "install", "-q", "--no-compile", built.wheel, built_home.wheel], tmp_path)
+    assert "install" in run([programs / "hushcall", "home", "--help"], tmp_path)
 
 
 @pytest.mark.slow

@@ -109,7 +109,7 @@ def test_the_commands_of_a_phone_run_on_the_base_install(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "module",
-    ["hushcall.client.screening.list_sync", "hushcall.client.screening.agi", "hushcall.client.home.daemon"],
+    ["hushcall.client.screening.list_sync", "hushcall.client.screening.agi", "hushcall_home.daemon"],
 )
 def test_every_part_of_the_client_imports_on_the_base_install(module: str) -> None:
     code = f"import json, sys\nfor name in json.loads(sys.argv[1]): sys.modules[name] = None\nimport {module}"

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 from tests.client.conftest import Run
 from tests.client.fake_server import FakeService
-from tests.client.home.box import FritzBox, running
+from tests.home.box import FritzBox, running
 
 from hushcall.client.client import Client
 from hushcall.client.reporting.transport import HttpTransport

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 import typer.main
 
-from hushcall.cli import export, home, plan
+from hushcall.cli import export, plan
 from hushcall.cli.client import commands
 from hushcall.cli.server import admin, archive, config, keys, rounds, serve
 from hushcall.errors import HushcallError, MovedCommand
@@ -37,7 +39,6 @@ app.command("plan-of")(config.plan_of)
 app.add_typer(archive.archive, name="archive")
 app.command("learn")(archive.learn)
 app.add_typer(commands.phone, name="phone")
-app.add_typer(home.home, name="home")
 app.command("export")(export.export)
 app.command("privacy")(plan.privacy)
 app.command("plan")(plan.plan)
@@ -46,19 +47,31 @@ LAB_COMMANDS = ("audit", "bench", "data", "demo", "experiment", "prove", "simula
 """Commands that the package hushcall-lab has now. ``hushcall lab X`` is ``hushcall-lab X``."""
 
 
-def _add_moved(group: typer.Typer, name: str, *words: str) -> None:
-    def moved() -> None:
-        raise MovedCommand(*words)
+def _add_elsewhere(group: typer.Typer, name: str, error: HushcallError) -> None:
+    """A hidden command that only says where it is."""
+
+    def elsewhere() -> None:
+        raise error
 
     any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
-    group.command(name, hidden=True, add_help_option=False, context_settings=any_arguments)(moved)
+    group.command(name, hidden=True, add_help_option=False, context_settings=any_arguments)(elsewhere)
 
 
 for _name in LAB_COMMANDS:
-    _add_moved(app, _name, f"hushcall {_name}", "hushcall-lab" if _name == "lab" else f"hushcall-lab {_name}")
-_add_moved(commands.phone, "simulate", "hushcall phone simulate", "hushcall-lab phones")
+    _add_elsewhere(
+        app, _name, MovedCommand(f"hushcall {_name}", "hushcall-lab" if _name == "lab" else f"hushcall-lab {_name}")
+    )
+_add_elsewhere(commands.phone, "simulate", MovedCommand("hushcall phone simulate", "hushcall-lab phones"))
 _FOLLOWS = "hushcall home run follows the log, and hushcall phone ingest FILE reads what is new in it"
-_add_moved(commands.phone, "watch", "hushcall phone watch", "hushcall home init --log FILE", _FOLLOWS)
+_add_elsewhere(commands.phone, "watch", MovedCommand("hushcall phone watch", "hushcall home init --log FILE", _FOLLOWS))
+
+if find_spec("hushcall_home"):
+    app.add_typer(import_module("hushcall_home.cli").home, name="home")
+else:
+    _HOME = (
+        "hushcall home needs the package hushcall-home: pip install hushcall-home (in a clone: pip install . ./home)"
+    )
+    _add_elsewhere(app, "home", HushcallError(_HOME))
 
 
 def _print_version(requested: bool) -> None:

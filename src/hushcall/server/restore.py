@@ -165,11 +165,11 @@ def _fill(settings: Settings, dump: Path, *, overwrite: bool) -> None:
     url = parse_url(settings.url)
     backup.run_client("pg_restore", url, "--no-owner", "--single-transaction", *clean, str(dump))
     if overwrite:
-        _drop_later_tables(url, backup.run_client("pg_restore", None, "--list", str(dump)))
+        _drop_later_tables(settings.url, backup.run_client("pg_restore", None, "--list", str(dump)))
     dump.unlink()
 
 
-def _drop_later_tables(url: sa.URL, listing: str) -> None:
+def _drop_later_tables(url: str, listing: str) -> None:
     """Drops the tables of later releases: an earlier one's dump does not replace them."""
     dumped = set(re.findall(r" TABLE \S+ (\S+) ", listing))
     engine = make_engine(url)

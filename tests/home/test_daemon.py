@@ -13,10 +13,6 @@ from tests.client.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.client.calls import candidates
 from hushcall.client.client import Client
-from hushcall.client.home import daemon, history
-from hushcall.client.home.config import Config, Page
-from hushcall.client.home.daemon import FETCH_SECONDS, HOUR_SECONDS, LOOK_SECONDS, PAGE, REPORT, SYNC, Daemon
-from hushcall.client.home.parts import Fetched, Part, Trouble
 from hushcall.client.screening.screen import Screen, save_policy
 from hushcall.client.storage.folder import HOME_FILE, erase_all
 from hushcall.client.storage.personal import Action, Personal
@@ -24,6 +20,10 @@ from hushcall.client.storage.store import Store
 from hushcall.errors import InvalidParameter
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.protocol.randomness import seeded
+from hushcall_home import daemon, history
+from hushcall_home.config import Config, Page
+from hushcall_home.daemon import FETCH_SECONDS, HOUR_SECONDS, LOOK_SECONDS, PAGE, REPORT, SYNC, Daemon
+from hushcall_home.parts import Fetched, Part, Trouble
 
 
 @dataclass

@@ -14,13 +14,13 @@ import pytest
 import typer
 import yaml
 from tests.client.fake_server import FakeService, over_http
-from tests.client.home.box import FritzBox, running
+from tests.home.box import FritzBox, running
 
 from hushcall.cli import app
-from hushcall.client.home.config import Config
 from hushcall.version import __version__
+from hushcall_home.config import Config
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 APP = DEPLOY / "home-assistant"
 COMPOSE = (DEPLOY / "compose.home.yml").read_text(encoding="utf-8")
 NOW = 1_800_000_000
@@ -47,7 +47,7 @@ def test_the_image_runs_the_program_as_nobody_in_particular() -> None:
     said = dict(file)
     copied = [rest.split()[:-1] for step, rest in file if step == "COPY" and not rest.startswith("--from")]
     assert all((DEPLOY.parent / name).exists() for names in copied for name in names)
-    assert "'.[home]'" in next(rest for step, rest in file if step == "RUN" and "pip" in rest)
+    assert " . ./home" in next(rest for step, rest in file if step == "RUN" and "pip" in rest)
     parses(json.loads(said["CMD"]))
     parses(json.loads(said["HEALTHCHECK"].partition("CMD ")[2]))
     assert said["USER"] == "hushcall"

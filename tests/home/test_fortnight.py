@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.client.home.household import (
+from tests.environments import empty_environment, run
+from tests.home.household import (
     CALLED,
     CONTACTS,
     DAY,
@@ -20,16 +21,15 @@ from tests.client.home.household import (
     World,
     world,
 )
-from tests.environments import empty_environment, run
 
-from hushcall.client.home import history
 from hushcall.client.reporting import ledger
 from hushcall.client.storage.device_key import KEY_BYTES
 from hushcall.client.storage.store import Store
 from hushcall.formats.calls.call import CallKind
 from hushcall.protocol.blocklist import Blocklist
+from hushcall_home import history
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def set_up(there: World, days: int, python: Path | None) -> None:
@@ -140,7 +140,7 @@ def test_days_in_which_everything_breaks_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_fortnight_of_the_installed_package(tmp_path: Path) -> None:
     programs = empty_environment(tmp_path / "empty")
-    run([programs / "pip", "install", "-q", f"{ROOT}[home]"], tmp_path)
+    run([programs / "pip", "install", "-q", ROOT, ROOT / "home"], tmp_path)
     with world(tmp_path) as there:
         live(there, 14, 4, 9, programs / "python")
         check(there, 14)

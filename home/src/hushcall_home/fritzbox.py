@@ -16,13 +16,13 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hushcall.client.home.config import Router
-from hushcall.client.home.parts import Fetched, Place, Trouble
 from hushcall.errors import InvalidData, MissingExtra
 from hushcall.formats.blocklists.address_books import MAX_NUMBERS, contact_xml
 from hushcall.formats.blocklists.writer import MARK
 from hushcall.formats.calls.fritzbox import call_list
 from hushcall.wording import counted
+from hushcall_home.config import Router
+from hushcall_home.parts import Fetched, Place, Trouble
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hushcall.client.calls.ingest import Cursor, read_after, stamp
-from hushcall.client.home.parts import Fetched, Source, Trouble
 from hushcall.errors import InvalidData
 from hushcall.formats.calls.call import Call
 from hushcall.formats.calls.contacts import read_contacts
 from hushcall.formats.calls.reader import Reader
+from hushcall_home.parts import Fetched, Source, Trouble
 
 CONTACTS = ".vcf"
 

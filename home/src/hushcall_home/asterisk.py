@@ -6,11 +6,11 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 
-from hushcall.client.home.parts import Place, Trouble
 from hushcall.errors import InvalidParameter
 from hushcall.formats.blocklists.exchanges import forms
 from hushcall.formats.blocklists.writer import MARK
 from hushcall.wording import counted
+from hushcall_home.parts import Place, Trouble
 
 TIMEOUT_SECONDS = 60
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.client.home.box import FritzBox, running
+from tests.home.box import FritzBox, running
 from tests.server.serving import Clock, Village, serving, settings_for, shared_rand
 
 from hushcall.client.client import Client
-from hushcall.client.home.daemon import Daemon
-from hushcall.client.home.languages import Language
 from hushcall.protocol.randomness import seeded
 from hushcall.server.service import open_service
+from hushcall_home.daemon import Daemon
+from hushcall_home.languages import Language
 
 DAY, HOUR = 86_400, 3600
 LISTED = [f"+1202555014{place}" for place in range(4)]
@@ -39,7 +39,7 @@ now = [float(sys.argv.pop(1))]
 time.time = lambda: now[0]
 from hushcall.protocol import randomness
 randomness.os_entropy = randomness.seeded(b"household")
-from hushcall.client.home import daemon
+from hushcall_home import daemon
 def wait(self, seconds):
     print(seconds, flush=True)
     line = sys.stdin.readline()

@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.client.home.box import Book, FritzBox, running
+from tests.home.box import Book, FritzBox, running
 
-from hushcall.client.home import fritzbox
-from hushcall.client.home.config import Router
-from hushcall.client.home.fritzbox import Box, CallBarring, CallList, Phonebook, changes
-from hushcall.client.home.parts import Trouble
 from hushcall.formats.calls.call import CallKind
+from hushcall_home import fritzbox
+from hushcall_home.config import Router
+from hushcall_home.fritzbox import Box, CallBarring, CallList, Phonebook, changes
+from hushcall_home.parts import Trouble
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NUMBERS = [f"+4930555010{place}" for place in range(10)]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests.client.fake_server import FakeService, over_http
-from tests.client.home.box import FritzBox, running
+from tests.home.box import FritzBox, running
 
-from hushcall.cli import home as cli_home
 from hushcall.cli import main
-from hushcall.client.home.config import Config, Router
+from hushcall_home import cli as cli_home
+from hushcall_home.config import Config, Router
 
-PAGE = (Path(__file__).parents[3] / "docs" / "home.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "home.md").read_text(encoding="utf-8")
 NOW = 1_800_000_000
 
 

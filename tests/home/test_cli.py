@@ -18,15 +18,15 @@ from pathlib import Path
 
 import pytest
 from tests.client.fake_server import FakeService, over_http
-from tests.client.home.box import FritzBox, running
+from tests.home.box import FritzBox, running
 
-from hushcall.cli import home as cli_home
 from hushcall.cli import main
-from hushcall.client.home import history
-from hushcall.client.home.config import Config, Router
-from hushcall.client.home.parts import Part
 from hushcall.client.storage.personal import Action, Personal
 from hushcall.client.storage.store import Store
+from hushcall_home import cli as cli_home
+from hushcall_home import history
+from hushcall_home.config import Config, Router
+from hushcall_home.parts import Part
 
 NOW = 1_800_000_000
 Said = subprocess.CompletedProcess[str]

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import uvicorn
 from tests.client.fake_server import START
-from tests.client.home.test_owner_page import folder, own_list, server  # noqa: F401  (fixtures)
 from tests.client.lists_on_disk import CLEAN
+from tests.home.test_owner_page import folder, own_list, server  # noqa: F401  (fixtures)
 
-from hushcall.client.home import page as owner_page
-from hushcall.client.home.config import Page
 from hushcall.client.storage.personal import Action
+from hushcall_home import page as owner_page
+from hushcall_home.config import Page
 from hushcall_lab.servers import threaded_server
 
-AXE = Path(__file__).parents[3] / ".interop" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[2] / ".interop" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture

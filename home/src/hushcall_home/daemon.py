@@ -17,9 +17,6 @@ from queue import Empty, Queue
 from hushcall.client.calls import candidates
 from hushcall.client.calls.ingest import stamp, zone_of_logs
 from hushcall.client.client import Client
-from hushcall.client.home import history
-from hushcall.client.home.config import Config, Page
-from hushcall.client.home.parts import MAX_RETRY_SECONDS, RETRY_SECONDS, RINGING, Part, Place, Source, Trouble
 from hushcall.client.screening.agi import tell_systemd
 from hushcall.client.screening.lookup import LIST_FILE
 from hushcall.client.screening.screen import Screen
@@ -29,6 +26,9 @@ from hushcall.client.storage.store import DAY_SECONDS
 from hushcall.errors import HushcallError, InvalidParameter, Refused
 from hushcall.protocol.randomness import WORD_BYTES, read, uniform, words
 from hushcall.wording import counted
+from hushcall_home import history
+from hushcall_home.config import Config, Page
+from hushcall_home.parts import MAX_RETRY_SECONDS, RETRY_SECONDS, RINGING, Part, Place, Source, Trouble
 
 FETCH_SECONDS = 900
 LOOK_SECONDS = 60

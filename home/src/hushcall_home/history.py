@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from hushcall.client.calls import candidates
 from hushcall.client.calls.candidates import Ingested
-from hushcall.client.home.parts import Fetched
 from hushcall.client.screening.screen import Screen
 from hushcall.client.storage.personal import Action, any_e164
 from hushcall.client.storage.store import DAY_SECONDS, Store
 from hushcall.formats.calls.call import CallKind
+from hushcall_home.parts import Fetched
 
 KEPT_DAYS = 31
 _STOPPED = frozenset({CallKind.REJECTED, CallKind.BLOCKED})

@@ -32,14 +32,14 @@ from starlette.routing import Route
 from hushcall.client.calls.ingest import zone_of_logs
 from hushcall.client.client import Client
 from hushcall.client.health import examine
-from hushcall.client.home import history
-from hushcall.client.home.config import Page, hash_password
-from hushcall.client.home.languages import LANGUAGES, Language
-from hushcall.client.home.parts import RINGING, Part, Trouble
 from hushcall.client.reporting import ledger
 from hushcall.client.storage.personal import Action, Personal
 from hushcall.client.storage.store import DAY_SECONDS
 from hushcall.errors import HushcallError
+from hushcall_home import history
+from hushcall_home.config import Page, hash_password
+from hushcall_home.languages import LANGUAGES, Language
+from hushcall_home.parts import RINGING, Part, Trouble
 
 SHOWN_CALLS = 200
 SESSION_SECONDS = 30 * DAY_SECONDS

@@ -17,15 +17,15 @@ from tests.client.fake_server import START, FakeService, over_http
 from tests.client.lists_on_disk import BLOCKED, CLEAN, WARNED, put_list
 
 from hushcall.client.client import Client
-from hushcall.client.home import history, page
-from hushcall.client.home.config import Config, Page, hash_password
-from hushcall.client.home.languages import FOLDER, LANGUAGES, Language
-from hushcall.client.home.parts import Fetched, Part, Trouble
 from hushcall.client.screening.screen import Screen
 from hushcall.client.storage.personal import Action, Personal
 from hushcall.client.storage.store import Store
 from hushcall.errors import InvalidParameter
 from hushcall.formats.calls.call import Call, CallKind
+from hushcall_home import history, page
+from hushcall_home.config import Config, Page, hash_password
+from hushcall_home.languages import FOLDER, LANGUAGES, Language
+from hushcall_home.parts import Fetched, Part, Trouble
 
 NASTY = '<script>alert("x")</script>'
 LOCAL = Page()

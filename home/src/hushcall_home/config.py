@@ -14,9 +14,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from hushcall.atomic_file import atomic_write
-from hushcall.client.home.parts import Place, Source
 from hushcall.client.storage.folder import HOME_FILE
 from hushcall.errors import InvalidData, InvalidParameter
+from hushcall_home.parts import Place, Source
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Config:
             os.umask(before)
 
     def opened(self, zone: tzinfo) -> tuple[list[Source], list[Place]]:
-        from hushcall.client.home import asterisk, fritzbox, logs
+        from hushcall_home import asterisk, fritzbox, logs
 
         sources: list[Source] = [logs.Log.named(path, zone) for path in self.logs]
         sources += [logs.Folder(Path(path), zone) for path in self.folders]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.formats.calls.writers import write
 
-from hushcall.client.home.asterisk import Database
-from hushcall.client.home.logs import Folder, Log
-from hushcall.client.home.parts import Trouble
 from hushcall.formats.calls.call import Call, CallKind
+from hushcall_home.asterisk import Database
+from hushcall_home.logs import Folder, Log
+from hushcall_home.parts import Trouble
 
 AT = 1_710_497_460  # a day after the 12th: NCID's order of day and month shows
 CALLS = [Call(f"+1202555014{place}", AT + 60 * place, CallKind.INCOMING) for place in range(3)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,16 +18,13 @@ from hushcall.cli import show
 from hushcall.cli.options import Home, client_in, folder_of, where_set
 from hushcall.cli.show import Json
 from hushcall.client.health import Finding, examine_folder
-from hushcall.client.home.config import Config, Page, Router, hash_password
-from hushcall.client.home.parts import RINGING, Part
 from hushcall.client.setup import Options, is_set_up, opened, set_up
 from hushcall.client.storage.folder import HOME_FILE
 from hushcall.errors import HushcallError, InvalidData, InvalidParameter, Refused
 from hushcall.protocol.blocklist import iso
 from hushcall.wording import counted
-
-if TYPE_CHECKING:
-    from hushcall.client.home.daemon import Serve
+from hushcall_home.config import Config, Page, Router, hash_password
+from hushcall_home.parts import RINGING, Part
 
 PASSWORD = "HUSHCALL_FRITZBOX_PASSWORD"  # noqa: S105  (a variable's name)
 PAGE_PASSWORD = "HUSHCALL_PAGE_PASSWORD"  # noqa: S105
@@ -127,13 +124,9 @@ def run(home: Home = None) -> None:
     """Run until stopped: what the installed service does."""
     import signal
 
-    from hushcall.client.home import daemon as program
+    from hushcall_home import daemon as program
+    from hushcall_home.page import serve
 
-    serve: Serve | None = None
-    try:
-        from hushcall.client.home.page import serve
-    except ImportError:
-        show.remark("The owner's page needs the extra: pip install 'hushcall[home]' (in a clone: '.[home]')")
     with closing(program.Daemon(client_in(home), show.remark, serve)) as daemon:
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: daemon.stop())
@@ -239,7 +232,7 @@ WantedBy={"multi-user" if user else "default"}.target
 def _ran(command: list[str]) -> str:
     import subprocess
 
-    from hushcall.client.home.parts import Trouble
+    from hushcall_home.parts import Trouble
 
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  (systemd's own)
@@ -297,11 +290,9 @@ def _password(option: str, path: Path | None, known: str) -> str:
 
 
 def _translator() -> Callable[[str], str]:
-    """Translates into the terminal's language. Without the extra it stays English."""
-    try:
-        from hushcall.client.home.languages import Language
-    except ImportError:
-        return str
+    """Translates into the terminal's language."""
+    from hushcall_home.languages import Language
+
     return Language.of_machine().sentence
 
 
@@ -314,7 +305,7 @@ def _tried(config: Config) -> Iterable[str]:
     """What the FRITZ!Box answers, before anything is saved."""
     from datetime import UTC
 
-    from hushcall.client.home.fritzbox import Box, CallBarring, CallList, Unsupported
+    from hushcall_home.fritzbox import Box, CallBarring, CallList, Unsupported
 
     if config.fritzbox is None:
         return
