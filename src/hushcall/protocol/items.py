@@ -68,7 +68,7 @@ class ItemCodec(ABC):
         return (self.domain(plan).stop - 1).bit_length()
 
     def layout(self, plan: NumberingPlan) -> dict[str, Any]:
-        """All that a page's JavaScript needs to make an item of a number, in a plan with fixed lengths."""
+        """All that a page's JavaScript needs to read a number, and to make an item of it."""
         return {
             "country_code": plan.country_code,
             "area_codes": plan.area_codes,
@@ -76,6 +76,8 @@ class ItemCodec(ABC):
             "suffix_digits": plan.suffix_digits,
             "first_suffix": plan.first_suffix,
             "end_suffix": plan.suffixes,
+            "lengths": plan.lengths,
+            "national_prefix": plan.national_prefix,
             "weights": self.weights(plan),
             "item_bits": self.bits(plan),
             "bucketed": self.bucketed,

@@ -336,11 +336,28 @@ def test_a_mechanism_that_the_page_does_not_know(site: Site, visit: Visit) -> No
 def test_a_server_of_another_country_says_what_it_learns(site: Site, visit: Visit) -> None:
     site.settings = settings(plan="de-f9328cd872b6", items=SUFFIX.layout(plan_named("DE")))
     page = visit.open(site.url)
-    assert "rolls North American numbers only, and this server's are of de-f9328cd872b6" in text(page, "#unsupported")
+    assert "it rolls numbers of one length, and those of de-f9328cd872b6 have several" in text(page, "#unsupported")
     assert not page.is_visible("#leaves")
     assert "area code of one unknown caller a day" in text(page, "#learns-area")
     assert page.is_visible("#learns-bits")
     assert "numbers of de-f9328cd872b6" in text(page, "#terms")
+    page.click("#download")
+    page.fill("#wanted", "030 12345678")
+    page.click("#look")
+    assert "+49 301 234 5678 is not on the list" in text(page, "#answer")
+    page.fill("#wanted", "12345678")
+    page.click("#look")
+    assert "from + or 0 on" in text(page, "#wanted-error")
+
+
+def test_a_server_of_another_country_with_one_length_shows_its_reports(site: Site, visit: Visit) -> None:
+    site.settings = settings(plan="fr-cff646aa737b", items=SUFFIX.layout(plan_named("FR")))
+    page = visit.open(site.url)
+    assert page.is_visible("#leaves")
+    assert text(page, "#area").startswith("+33 ")
+    page.fill("#number", "06 12 34 56 78")
+    assert (text(page, "#area"), text(page, "#suffix")) == ("+33 61", "234 5678")
+    assert text(page, "#number-error") == ""
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])

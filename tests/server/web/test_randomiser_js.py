@@ -23,6 +23,8 @@ from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader
 from hushcall.protocol.exact import ceil_divide, exp_below
 from hushcall.protocol.items import PLACED, SUFFIX
 from hushcall.protocol.numbers import NANP
+from hushcall.protocol.numbers.plans import plan_named
+from hushcall.protocol.randomness import seeded
 
 Vector = dict[str, Any]
 
@@ -234,6 +236,22 @@ def test_items_of_both_mechanisms() -> None:
         )
         == []
     )
+
+
+@pytest.mark.parametrize("region", ["DE", "FR", "IT", "ES", "CH", "GB", "NANP"])
+def test_numbers_of_every_kind_of_plan_are_read_as_the_library_reads_them(region: str) -> None:
+    plan = plan_named(region)
+    cases = []
+    for seed in range(40):
+        number = plan.dummy(seeded(seed.to_bytes(2)))
+        out = {"e164": str(number), "area": number.area, "suffix": number.suffix}
+        layout = SUFFIX.layout(plan)
+        local = plan.national_prefix + number.digits
+        for text in (str(number), f"00{str(number)[1:]}", f"{local[:4]}/{local[4:]}"):
+            cases.append(vector("parse_number", {"text": text, "layout": layout}, out))
+        wrong = f"+{plan.country_code}{'9' * 14}"
+        cases.append(vector("parse_number", {"text": wrong, "layout": layout}, None, "InvalidNumber"))
+    assert disagreements(cases) == []
 
 
 def test_lists_are_read_and_broken_ones_refused() -> None:

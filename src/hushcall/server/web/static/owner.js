@@ -35,7 +35,7 @@ function rollReport(params, ticket, mine) {
 function checkOther(params, mine, other) {
   if (other.e164 === mine.e164) throw new InvalidNumber("number", "be another number than yours", "the same");
   if (!params.whole && other.area !== mine.area) {
-    const rule = `start with +1 ${mine.area}: area codes are sent in the clear, so a number hides among those of its own`;
+    const rule = `start with +${layout.country_code} ${mine.area}: area codes are sent in the clear, so a number hides among those of its own`;
     throw new InvalidNumber("number", rule, "another area code");
   }
 }
@@ -64,8 +64,9 @@ function start(params) {
     if (!other) return;
     showOdds(params, mine, other, report, linearHash(ticket.matrix, itemOf(other, layout)));
   }
+  const randomNumber = (area) => number(area, suffixFrom(entropy(4), layout), layout).text;
   function suggestOther(area) {
-    $("other").value = number(area, suffixFrom(entropy(4), layout), layout).text;
+    $("other").value = randomNumber(area);
   }
 
   $("number").addEventListener("input", roll);
@@ -84,17 +85,18 @@ function start(params) {
     compare();
   });
   showTerms(params, settings);
+  if (layout.country_code !== 1) for (const id of ["number", "other"]) $(id).value = randomNumber(layout.area_codes[0]);
   roll();
 }
 
 /** The parameters of the server's reports. Null where this page does not know its mechanism or numbers. */
 function serverParameters() {
   let params = null;
-  let why = `it rolls North American numbers only, and this server's are of ${settings.plan}`;
+  let why = `it rolls numbers of one length, and those of ${settings.plan} have several`;
   try {
     params = parameters(settings.epsilon, settings.bits_example, settings.mechanism, layout.item_bits);
     params = { ...params, whole: !layout.bucketed };
-    if (layout.country_code === 1) return params;
+    if (layout.suffix_digits) return params;
   } catch (error) {
     if (!(error instanceof InvalidParameter)) throw error;
     why = error.message;

@@ -21,7 +21,7 @@ export function showSteps(params, ticket, mine, report) {
 }
 
 function showSplit({ whole }, mine) {
-  say("area", `+1 ${mine.area}`);
+  say("area", mine.text.slice(0, -mine.local.length - 1));
   say("suffix", mine.local);
   say("area-fate", whole ? "never leaves as it is" : "is sent in the clear");
   $("area-part").classList.toggle("open", !whole);
