@@ -32,7 +32,7 @@ from hushcall_home.parts import MAX_RETRY_SECONDS, RETRY_SECONDS, RINGING, Part,
 
 FETCH_SECONDS = 900
 LOOK_SECONDS = 60
-"""The longest sleep: so soon a change of the configuration or of the owner's list is noticed."""
+"""The longest sleep. A change of the configuration or of the owner's list is noticed within it."""
 HOUR_SECONDS = 3600
 PAGE, REPORT, SYNC = "page", "report", "sync"  # names of parts, beside those of the sources and places
 
@@ -182,7 +182,7 @@ class Daemon:
             self._say(f"the old settings stay in use: {error}")
 
     def _open_config(self, settings: Config) -> None:
-        """Take these settings. Everything is due at once: the owner has mended something."""
+        """Takes these settings. Sources, places and the page are due at once. Report and sync keep their moments."""
         sources, places = settings.opened(zone_of_logs(self.store))
         for source in self._sources:
             source.close()
@@ -230,7 +230,7 @@ class Daemon:
         return _Done(outcome.words, outcome.next_at or int(self.client.clock()) + FETCH_SECONDS)
 
     def _sync(self, part: Part) -> _Done:
-        """At its own moment. One that was missed (the machine was off) is drawn anew: reports are due at once then."""
+        """At its own moment. A missed one (the machine was off) is drawn again, because reports are then sent at once."""
         from hushcall.client.screening.list_sync import NO_LIST
 
         now = int(self.client.clock())
