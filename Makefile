@@ -10,7 +10,7 @@ JOBS   ?= 3
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove prove-long bench coverage clean interop docs package lock sbom audit
+.PHONY: help demo test test-all test-night check format pictures prove prove-long bench coverage clean interop docs pdf package lock sbom audit
 
 # LOCKED=1 installs the versions of locks/ by hash. Otherwise pip takes the newest that pyproject.toml allows.
 LOCKED ?=
@@ -125,6 +125,11 @@ interop: $(VENV)/.dev  ## other people's programs with our files: Kamailio, ngin
 docs: $(VENV)/.dev  ## docs/ as a site in site/, with links checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Built in site/. To read and search it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site 8000"
+
+pdf: docs  ## docs/mechanism.md as site/mechanism.pdf, printed by the Chromium that is installed
+	@$$(command -v chromium chromium-browser google-chrome | head -n 1) --headless --no-sandbox --disable-gpu \
+	  --no-pdf-header-footer --print-to-pdf=site/mechanism.pdf "file://$(CURDIR)/site/mechanism.html" 2>/dev/null
+	@echo "Printed: site/mechanism.pdf"
 
 package: $(VENV)/.dev  ## wheels and source archives of all three packages, in dist/
 	$(BIN)/python -m build --outdir dist .
