@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 import typer.main
+from rich.console import Console
 from tests.commands import command_line, run_main
 
 from hushcall.cli import show
+from hushcall.cli.server import admin
 
 
 @dataclass
@@ -223,3 +225,12 @@ def test_simulate_fits_its_spammers_to_the_users_unless_it_is_told() -> None:
     assert 1 < outcome["numbers"][0]["true"] < 300
     told = run("simulate", "--users", "300", "--largest", "600", code=2)
     assert "users must leave room for the spammers' calls: 600 for the busiest of 15" in told.stderr
+
+
+def test_a_narrow_table_of_the_operators_log_cuts_no_moment_and_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(show, "console", Console(file=out, width=70))
+    row = {"id": 1, "at": 1_800_000_000, "who": "a.b@example.org", "what": "allow", "why": "many words " * 8}
+    admin._table("What operators did", [row], False)
+    assert "2027-01-15 08:00" in out.getvalue()
+    assert "…" not in out.getvalue()

@@ -33,7 +33,12 @@ LOGS = {
     "ncid-day-first": "cidcall-day-first.log",
     "csv": "carrier.csv",
 }
-CONTACTS = {"vcard": "contacts.vcf", "termux": "termux-contact-list.json", "plain": "contacts.txt"}
+CONTACTS = {
+    "vcard": "contacts.vcf",
+    "termux": "termux-contact-list.json",
+    "plain": "contacts.txt",
+    "fritzbox": "phonebook.xml",
+}
 """A sample of each; who adds a format without one hears of it."""
 ZONE = timezone(timedelta(hours=-5))
 

@@ -230,7 +230,7 @@ class Daemon:
         return _Done(outcome.words, outcome.next_at or int(self.client.clock()) + FETCH_SECONDS)
 
     def _sync(self, part: Part) -> _Done:
-        """At its own moment. A missed one (the machine was off) is drawn again, because reports are then sent at once."""
+        """At its own moment. A missed one (the machine was off) is drawn again: reports are then sent at once."""
         from hushcall.client.screening.list_sync import NO_LIST
 
         now = int(self.client.clock())

@@ -26,6 +26,7 @@ EXPECTED = {
         2,
         "entry 3: number must be a text in an object",
     ),
+    "phonebook.xml": ({"+1 202 555 0143", "2025550144", "2025550145"}, 1, "entry 4: number must begin like a number"),
     "contacts.txt": ({"+1 202 555 0143", "2025550144"}, 1, "entry 3: number must begin like a number"),
 }
 
@@ -88,6 +89,12 @@ def test_an_exported_list_in_an_address_book_makes_nobody_a_contact() -> None:
     listed = WRITERS["vcard"].write(sample())
     assert b"TEL" in listed
     assert read_contacts(listed + family.encode()).numbers == {"2025550199"}
+    box = (
+        WRITERS["fritzbox"]
+        .write(sample())
+        .replace(b"</phonebook>", b"<contact><number>2025550199</number></contact></phonebook>")
+    )
+    assert read_contacts(box).numbers == {"2025550199"}
     rows = [{"name": "hushcall 1", "number": "2025550143"}, {"name": "Ada", "number": "2025550199"}]
     assert read_contacts(json.dumps(rows).encode()).numbers == {"2025550199"}
     assert clean_name("hushcall 12") == ""

@@ -199,6 +199,9 @@ def allowlist(service: Service, json: Json = False) -> None:
     _table("Never listed", [asdict(row) for row in exclusions.allowlist(service.store)], json)
 
 
+_MOMENTS = ("at", "made", "closed", "revoked", "enrolled")
+
+
 def _table(title: str, plain: list[dict[str, Any]], json: bool) -> None:
     if json:
         show.print_json(plain)
@@ -208,7 +211,7 @@ def _table(title: str, plain: list[dict[str, Any]], json: bool) -> None:
         return
     table = Table(title=title)
     for column in plain[0]:
-        table.add_column(column.replace("_", " "), no_wrap=column in ("id", "number"))
+        table.add_column(column.replace("_", " "), no_wrap=column in ("id", "number", *_MOMENTS), overflow="fold")
     for row in plain:
         table.add_row(*(_cell(column, value) for column, value in row.items()))
     show.console.print(table)
@@ -217,6 +220,6 @@ def _table(title: str, plain: list[dict[str, Any]], json: bool) -> None:
 def _cell(column: str, value: Any) -> str:
     if value is None:
         return ""
-    if column in ("at", "made", "closed", "revoked", "enrolled"):
+    if column in _MOMENTS:
         return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M}"
     return escape(str(value))

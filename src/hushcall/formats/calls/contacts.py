@@ -1,4 +1,4 @@
-r"""Contacts, whose numbers are never reported: vCard, Termux JSON, or one number a line.
+r"""Contacts, whose numbers are never reported: vCard, Termux JSON, a FRITZ!Box phonebook, or one number a line.
 
 >>> sorted(read_contacts(b"# family\n202-555-0143  # home\n+1 202 555 0199\n").numbers)
 ['+1 202 555 0199', '202-555-0143']
@@ -43,6 +43,21 @@ def _termux(data: bytes) -> Iterator[Any]:
             yield record
 
 
+def _fritzbox(data: bytes) -> Iterator[str]:
+    """The numbers of a saved phonebook, without the entries of an exported list."""
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        root = fromstring(data, forbid_dtd=True)
+    except (DefusedXmlException, ParseError, ValueError, LookupError):
+        rule = "be one complete XML document without a DTD"
+        raise InvalidData("FRITZ!Box phonebook", rule, f"{len(data)} bytes") from None
+    for contact in root.iter("contact"):
+        if not (contact.findtext("person/realName") or "").startswith(MARK):
+            yield from (number.text or "" for number in contact.iter("number"))
+
+
 def _vcard(data: bytes) -> Iterator[str]:
     """The TEL values of vCards 2.1 to 4.0, but of an exported list: its callers are no acquaintances."""
     ours = False
@@ -85,7 +100,8 @@ def _tel_value(parameters: str, value: str) -> str:
 def read_contacts(data: bytes) -> Contacts:
     check_size("contacts", data)
     head = head_text(data[:HEAD_BYTES])
-    entries: Iterable[Any] = _vcard(data) if _BEGIN.match(head) else _termux(data) if head[:1] == "[" else _plain(data)
+    readers = {"[": _termux, "<": _fritzbox}
+    entries: Iterable[Any] = (_vcard if _BEGIN.match(head) else readers.get(head[:1], _plain))(data)
     numbers: set[str] = set()
     malformed, first_problem = 0, ""
     for place, entry in enumerate(entries, 1):
@@ -95,7 +111,7 @@ def read_contacts(data: bytes) -> Contacts:
             malformed += 1
             first_problem = first_problem or f"entry {place}: {problem.field} must {problem.rule}"
     if malformed and not numbers:
-        rule = f"be vCard, termux-contact-list JSON or one number a line ({first_problem})"
+        rule = f"be vCard, termux-contact-list JSON, a FRITZ!Box phonebook or one number a line ({first_problem})"
         raise InvalidData("contacts", rule, f"{malformed} malformed entries")
     return Contacts(frozenset(numbers), malformed, first_problem)
 
