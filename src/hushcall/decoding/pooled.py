@@ -1,8 +1,8 @@
-"""The law of several rounds' counts together: thresholds, p-values, verdicts.
+"""The exact distribution of several rounds' counts together: thresholds, p-values, intervals.
 
 C = Σ C_d. A number that nobody holds has C ~ Σ Binomial(n_d, q_d), whose tail is computed exactly by convolution:
-rounds with different b are no obstacle. Counts are summed as they are, whatever b was. Rounds with equal odds are one
-binomial.
+rounds with different b are no obstacle. Counts are summed as they are, whatever b was. Rounds with equal p and q
+are one binomial.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LATTICE = 64
 
 @dataclass(frozen=True)
 class PooledSupport:
-    """The law of the sum of several rounds' counts: one part for each pair of odds."""
+    """The distribution of the sum of several rounds' counts: one part for each pair (p, q)."""
 
     parts: tuple[Support, ...]
 
     @classmethod
     def of(cls, laws: Iterable[Support]) -> PooledSupport:
-        """Rounds with equal odds are added up. The smallest q is first, which is the order in which lies weigh."""
+        """Rounds with equal p and q are added up. The smallest q is first: its reports are the strongest evidence."""
         sizes: dict[tuple[float, float], int] = {}
         for law in laws:
             sizes[law.q, law.p] = sizes.get((law.q, law.p), 0) + law.reports
@@ -66,7 +66,7 @@ class PooledSupport:
         return start + int(np.count_nonzero(tails > level / hypotheses))
 
     def needed(self, tau: float) -> int:
-        """A count below which no estimate is above τ. With one pair of odds, the smallest whose estimate is."""
+        """A count below which no estimate is above τ. With one part, the smallest whose estimate is."""
         weight = min(part.p - part.q for part in self.parts)
         noise = sum(part.reports * part.q / (part.p - part.q) for part in self.parts)
         return max(math.floor((tau + noise) * weight) + 1, 0)
@@ -78,7 +78,7 @@ class PooledSupport:
         return sum(float(part.estimate(count)) for part, count in zip(self.parts, counts, strict=True))
 
     def least_estimate(self, counts: Sequence[int], some: int) -> float:
-        """A lower bound of the estimate once any so many supporting reports are taken away."""
+        """A lower bound of the estimate once any ``some`` supporting reports are taken away."""
         heaviest = max((1 - part.q) / (part.p - part.q) for part in self.parts)
         return self.estimate(counts) - some * heaviest
 
@@ -123,7 +123,7 @@ def _interval(parts: tuple[Support, ...], estimate: float) -> tuple[float, float
     """All holder counts that a two-sided test of the estimate (at 95 %) would not reject, by inversion of its law.
 
     Its mean is the number of holders, whatever the rounds in which they reported. Its spread is not, so a count is
-    rejected only if it is whichever kind of round had as many of the holders as it can.
+    rejected only if it is for every extreme split of the holders over the parts.
     """
     side, reports = (1 - 0.95) / 2, sum(part.reports for part in parts)
     spread = math.sqrt(sum(part.variance(0) for part in parts))
@@ -152,7 +152,7 @@ def _reach(accepted: Callable[[int], bool], first: int, most: int) -> int:
 
 
 def _extreme_splits(parts: Sequence[Support], holders: int) -> Iterator[tuple[int, ...]]:
-    """Those that fill one part first, and the others in their order."""
+    """For each part, the split that fills it first and then the others in their order."""
     for first in range(len(parts)):
         left, split = holders, [0] * len(parts)
         for place in (first, *(place for place in range(len(parts)) if place != first)):
@@ -162,7 +162,7 @@ def _extreme_splits(parts: Sequence[Support], holders: int) -> Iterator[tuple[in
 
 
 def _beyond(parts: Sequence[Support], split: Sequence[int], estimate: float, step: float, *, above: bool) -> float:
-    """P(estimate ≥ this one), or ≤, with so many holders in each part. Rounded up: every part is rounded to a step."""
+    """An upper bound of P(estimate ≥ this one), or ≤, with so many holders in each part, which is rounded to a step."""
     start, mass = 0, np.ones(1)
     for part, holders in zip(parts, split, strict=True):
         first, chances = part.mass(holders)

@@ -24,6 +24,7 @@ MAX_LINGER_SECONDS = 0.02
 """Longest wait of the first upload of a batch for more, unless the linger itself is longer."""
 _CALM_SECONDS = 10.0
 _GOLDEN = 0.6180339887498949
+"""Multiples of it, modulo 1, are spread evenly however many there are."""
 
 
 class RetrySpread:
@@ -104,7 +105,7 @@ class GroupCommit:
     async def _refuse_late(self) -> None:
         """Refuse uploads that wait for longer than the timeout, whatever the database is doing.
 
-        One whose batch is being committed may be stored yet. Sending it again gets the same answer.
+        One whose batch is being committed may still be stored. Sending it again gets the same answer.
         """
         while True:
             await asyncio.sleep(min(1.0, self.timeout_seconds / 4))
@@ -142,9 +143,9 @@ class GroupCommit:
                     pending.answer.set_result(answer)
 
     async def _gather(self) -> None:
-        """Wait while uploads arrive within every linger: a commit costs as much as many uploads.
+        """Waits while an upload arrives in each linger period: a commit costs as much as accepting many uploads.
 
-        A lone upload waits once. Uploads that waited for the commit before this one have waited already.
+        A lone upload waits once, and so do uploads that waited for the commit before this one.
         """
         count = 0
         while self.linger_seconds and count < len(self._waiting) < self.batch and not self._stopping:

@@ -41,7 +41,7 @@ ATTEMPTS = 5
 IN_ONE_WRITE = 20_000
 """A version with more changed lines is stored in parts, so that no upload waits for it."""
 ROOM = 10
-"""Such a version leaves numbers free for those that are published before it."""
+"""Such a version leaves version numbers free for those that are published before it."""
 SIGNED_EXPORTS = 10_000
 """Numbers of the largest list of which all formats are signed, unless they are named."""
 
@@ -51,7 +51,7 @@ class Overtaken(HushcallError):
 
 
 class _Stale(Exception):
-    """A list was published, or stored in parts, while another one was."""
+    """Another list was published or staged meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ def _listed(connection: Connection, numbers: Sequence[str]) -> set[str]:
 
 
 def _corrected(connection: Connection, kept_off: frozenset[str]) -> bool:
-    """Whether operators have corrected a number since that a round has found."""
+    """Whether operators have since corrected a number that a round found."""
     numbers, found = sorted(kept_off ^ kept_off_by_operators(connection)), schema.hitters.c.number
     query = sa.select(found).limit(1)
     return any(connection.execute(query.where(found.in_(part))).first() for part in list_entries.chunks(numbers))
