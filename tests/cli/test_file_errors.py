@@ -29,6 +29,9 @@ ARGUMENTS = {
     "--round": "1",
     "--why": "because",
     "region": "CZ",
+    "address": "calls.csv",
+    "url": "http://127.0.0.1:9",
+    "names": "own",
 }
 """What commands need beside the path."""
 OPTIONS = {

@@ -396,7 +396,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
         patch.setattr(history, "record", forget_marks),
     ),
     "the smallest estimates come first": lambda patch: patch.setattr(
-        Screen, "blocked", lambda self: sorted(blocked(self), reverse=True)
+        Screen, "blocked", lambda self, now: sorted(blocked(self, now), reverse=True)
     ),
     "a box is asked too often": lambda patch: patch.setattr(daemon, "FETCH_SECONDS", 600),
 }

@@ -18,6 +18,8 @@ from hushcall.client.client import Client
 from hushcall.client.reporting import anonymity, split_view
 from hushcall.client.reporting.consent import Limits
 from hushcall.client.reporting.transport import HttpTransport
+from hushcall.client.screening import subscriptions
+from hushcall.client.screening.list_sync import SyncResult
 from hushcall.client.storage.store import Store
 from hushcall.errors import InvalidMessage, Refused
 from hushcall.protocol.anonymity import ohttp
@@ -104,6 +106,13 @@ def test_the_list_comes_through_the_relay_and_nothing_directly(
         result = phone.sync()
         assert (result.version, result.how) == (1, "full")
         assert phone.sync_at() > clock.now
+        # a phone of another server, which subscribes to this list through this server's relay
+        other = Client(Store.open(tmp_path / "other"), HttpTransport("http://other.example"), rand=seeded(b"o"))
+        subscriptions.add(other.store, street.url, "", relay.replace("127.0.0.1", "localhost"), direct=False)
+        ((row, fetched),) = other.sync_others()
+        assert isinstance(fetched, SyncResult), fetched
+        assert (row.url, fetched.how) == (street.url, "full")
+        other.close()
         phone.close()
 
 

@@ -17,6 +17,7 @@ from queue import Empty, Queue
 from hushcall.client.calls import candidates
 from hushcall.client.calls.ingest import stamp, zone_of_logs
 from hushcall.client.client import Client
+from hushcall.client.screening import subscriptions
 from hushcall.client.screening.agi import tell_systemd
 from hushcall.client.screening.lookup import LIST_FILE
 from hushcall.client.screening.screen import Screen
@@ -34,7 +35,8 @@ FETCH_SECONDS = 900
 LOOK_SECONDS = 60
 """The longest sleep. A change of the configuration or of the owner's list is noticed within it."""
 HOUR_SECONDS = 3600
-PAGE, REPORT, SYNC = "page", "report", "sync"  # names of parts, beside those of the sources and places
+PAGE, REPORT, SYNC, OTHERS = "page", "report", "sync", "other lists"
+"""Names of parts, beside those of the sources and places."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Daemon:
             yield source.name, partial(self._fetch, source)
         yield REPORT, self._report
         yield SYNC, self._sync
+        if self.client.relayed and subscriptions.in_order(self.store)[1:]:
+            yield OTHERS, self._sync_others
         for place in self._places:
             yield place.name, partial(self._write, place)
 
@@ -195,7 +199,7 @@ class Daemon:
         for part in Part.all(self.store):
             if part.name not in {*names, RINGING}:
                 self.store.run("DELETE FROM parts WHERE name = ?", part.name)
-            elif part.name not in (REPORT, SYNC):
+            elif part.name not in (REPORT, SYNC, OTHERS):
                 done = 0 if part.name in {place.name for place in self._places} else part.done
                 self._parts[part.name] = replace(part, next=0, done=done)
 
@@ -240,15 +244,24 @@ class Daemon:
             return _Done(part.words or "The list was not fetched yet.", now + late)
         try:
             with self.client.alone():
+                others = [] if self.client.relayed else self.client.sync_others()
                 result = self.client.sync()
             text = f"Version {result.version}: {counted(result.entries, 'number')}."
         except Refused as refusal:
             if refusal.problem != NO_LIST:
                 raise
             text = "The server has no list yet."
+        text = " ".join([text, *(f"{row.name}: {error}." for row, error in others if isinstance(error, HushcallError))])
         tomorrow = now - now % DAY_SECONDS + DAY_SECONDS
         latest = now + 34 * HOUR_SECONDS  # signatures hold for 36 hours at least, and without them nothing is reported
         return _Done(text, min(tomorrow + self._drawn(DAY_SECONDS), latest))
+
+    def _sync_others(self, _: Part) -> _Done:
+        """With a relay, each list of another server at its own moment, one a run."""
+        with self.client.alone():
+            results = self.client.sync_others()
+        words = [f"{row.name}: {result}." for row, result in results if isinstance(result, HushcallError)]
+        return _Done(" ".join(words) or "Done.", int(self.client.clock()) + FETCH_SECONDS)
 
     def _write(self, place: Place, part: Part) -> _Done | None:
         """Write where something changed, and once a day in any case: the place may have been reset."""
@@ -260,8 +273,9 @@ class Daemon:
 
     def _blocked_numbers(self) -> list[str]:
         self._screen.refresh()
-        if self._wanted[0] != (current := self._screen.stamp()):
-            self._wanted = current, self._screen.blocked()
+        now = int(self.client.clock())
+        if self._wanted[0] != (current := self._screen.stamp(now)):
+            self._wanted = current, self._screen.blocked(now)
         return self._wanted[1]
 
     def _drawn(self, seconds: int) -> int:

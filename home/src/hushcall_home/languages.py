@@ -64,17 +64,24 @@ class Language:
         """Translate what was stored in English, sentence by sentence. What the catalog does not know stays."""
         if text in self.catalog:
             return self.catalog[text]
-        return " ".join(self._known(part) or part for part in _SENTENCES.split(text))
+        return " ".join(self._said(part) or part for part in _SENTENCES.split(text))
 
     def unknown(self, text: str) -> list[str]:
         """The sentences that the catalog does not know."""
-        return [] if text in self.catalog else [part for part in _SENTENCES.split(text) if self._known(part) is None]
+        return [] if text in self.catalog else [part for part in _SENTENCES.split(text) if self._said(part) is None]
 
     def moment(self, at: int, zone: tzinfo) -> str:
         return dates.format_datetime(datetime.fromtimestamp(at, zone), "short", zone, self.code)
 
     def day(self, at: int, zone: tzinfo) -> str:
         return dates.format_date(datetime.fromtimestamp(at, zone), "full", self.code)
+
+    def _said(self, text: str) -> str | None:
+        """What the catalog knows, also behind the name of the server whose list says it."""
+        name, colon, rest = text.partition(": ")
+        if colon and " " not in name and "." in name and (known := self._known(rest)) is not None:
+            return f"{name}: {known}"
+        return self._known(text)
 
     def _known(self, text: str) -> str | None:
         if not text or self.code == "en":

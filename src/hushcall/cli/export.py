@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from hushcall.atomic_file import atomic_write
 from hushcall.cli import show
-from hushcall.cli.options import Home, folder_of
+from hushcall.cli.options import Home, folder_of, opened
+from hushcall.client.setup import is_set_up, plan_of
 from hushcall.errors import InvalidData, InvalidParameter
 from hushcall.wording import counted
+
+if TYPE_CHECKING:
+    from hushcall.protocol.blocklist import Blocklist
 
 STANDARD = "-"
 
@@ -52,7 +57,7 @@ def export(
     if json and out == STANDARD:
         raise InvalidParameter("--json", "come with --names or --out FILE: the list itself goes to stdout", out)
     writer = writer_named(to)
-    blocklist = Blocklist.from_bytes(_synced(home) if source is None else _read(source))
+    blocklist = _synced(home) if source is None else Blocklist.from_bytes(_read(source))
     if not warned:
         blocklist = blocklist.to_block()
     blocklist = shortened(blocklist, limit)
@@ -72,14 +77,20 @@ def export(
     )
 
 
-def _synced(home: Path | None) -> bytes:
+def _synced(home: Path | None) -> Blocklist:
     from hushcall.client.screening.lookup import LIST_FILE
+    from hushcall.client.screening.screen import Screen
     from hushcall.client.storage.store import LISTS
+    from hushcall.protocol.blocklist import Blocklist
 
     path = folder_of(home) / LISTS / LIST_FILE
+    if is_set_up(folder_of(home)):
+        with opened(home, reading=True) as store:
+            if (blocklist := Screen(store, plan_of(store)).merged(int(time.time()))) is not None:
+                return blocklist
     if not path.exists():
         raise InvalidParameter("--list", "name a blocklist.jsonl, or be -, where no phone has synced", str(path))
-    return _read(str(path))
+    return Blocklist.from_bytes(_read(str(path)))
 
 
 def _read(source: str) -> bytes:

@@ -16,7 +16,7 @@ from hushcall.cli.options import MECHANISM_HELP, PROFILE_HELP, chosen_profile, w
 from hushcall.cli.show import Json
 from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.mechanisms.privacy.statement import Deployment, calls_in_words, in_words, not_hidden, statement
-from hushcall.mechanisms.profiles import EPSILON_OLH, PROFILES, TAU, Profile
+from hushcall.mechanisms.profiles import DEFAULT, EPSILON_OLH, PROFILES, TAU, Profile
 from hushcall.mechanisms.registry import MECHANISMS, MechanismSpec
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what is detectable, how large a report is, K or b, and which buckets would run.
+    """Show in words how many phones are needed, then what is detectable, how large a report is, and the gate.
 
     On a month of complaints hushcall-lab experiment defaults prices level, tolerance, tiers and hints.
 
@@ -85,6 +85,9 @@ def plan(
             rows.append((chosen.name, planning.outlook(chosen, count, spam, buckets)))
             show.step(bar, chosen.name, done, len(profiles))
     gate = {"tau": TAU, "probability": fill_probability(PAPER_BINS, users)}
+    asked = profiles[0] if len(profiles) == 1 else DEFAULT
+    words = [planning.in_words(asked, max(everyone, users) if not asked.bucketed else users)]
+    words.append(planning.needed_in_words(asked))
     finding = [name for name, row in rows if name in PROFILES and not PROFILES[name].bucketed and row.found >= POWER]
     if json:
         show.print_json(
@@ -92,10 +95,13 @@ def plan(
                 "recommended": finding,
                 "spam": spam,
                 "gate": gate,
+                "words": words,
                 "rows": [{"profile": name, **asdict(row)} for name, row in rows],
             }
         )
         return
+    for sentence in words:
+        show.out(sentence)
     show.console.print(_table(rows, spam))
     show.console.print(f"{users} phones report in the area code; {max(everyone, users)} where nothing is in the clear.")
     show.console.print(LEGEND)

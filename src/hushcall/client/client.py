@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from hushcall.client.calls import candidates, ingest
 from hushcall.client.calls.ingest import IngestedLog
 from hushcall.client.reporting.consent import Limits
+from hushcall.client.screening import subscriptions
 from hushcall.client.screening.lookup import Verdict
 from hushcall.client.screening.screen import Screen
+from hushcall.client.screening.subscriptions import Subscription
 from hushcall.client.storage import personal
 from hushcall.client.storage.folder import TIMEOUT_SECONDS, Busy, locked
 from hushcall.client.storage.personal import Action
-from hushcall.client.storage.store import NO_LIST_YET, SYNC_TROUBLE, Store
+from hushcall.client.storage.store import LEFT, NO_LIST_YET, SYNC_TROUBLE, Store
 from hushcall.deprecation import renamed
 from hushcall.errors import HushcallError, Refused, Unreachable, UntrustedList, WrongServer
 from hushcall.formats.calls.call import Call
@@ -137,6 +139,19 @@ class Client:
         split_view.log_rejection(self.store, self.transport)
         return result
 
+    def sync_others(
+        self, *, force: bool = False, only: str | None = None
+    ) -> list[tuple[Subscription, SyncResult | HushcallError]]:
+        """Fetch the lists of other servers that are due. An error of one is its result."""
+        return subscriptions.sync(self.store, self.rand, self.clock, force=force, only=only)
+
+    @property
+    def relayed(self) -> bool:
+        """Whether the owner chose a relay."""
+        from hushcall.client.reporting import anonymity
+
+        return anonymity.route_of(self.store) is not None
+
     def sync_at(self) -> int:
         """When a client with a relay fetches its list again: 12 to 24 hours after the last time. 0: now."""
         from hushcall.client.reporting import anonymity
@@ -148,6 +163,15 @@ class Client:
         from hushcall.client.reporting import anonymity
 
         return anonymity.seconds_to_wait(self.store, self.rand, int(self.clock()))
+
+    def leave(self) -> None:
+        """Have the device deleted on its server, and take no part any more. The list can still be synced.
+
+        The ledger stays, and so do sealed tallies.
+        """
+        from hushcall.client import setup
+
+        setup.leave(self.store)
 
     def look(self) -> RoundInfo:
         from hushcall.client.reporting import anonymity
@@ -165,6 +189,9 @@ class Client:
         from hushcall.client.round_session import RoundSession
 
         now = int(self.clock()) if now is None else now
+        if self.store.get(LEFT):
+            words = "This phone has left: hushcall phone init --server URL takes part again."
+            return Outcome("stopped", words, next_at=now + 24 * POLL_SECONDS)
         route = anonymity.route_of(self.store)
         if route and not skip_delays and (outcome := anonymity.without_looking(self.store, self.transport, now)):
             return outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +12,10 @@ from hushcall.client.calls import candidates
 from hushcall.client.client import Client
 from hushcall.client.reporting import consent, ledger, participation, split_view
 from hushcall.client.reporting.anonymity import MAX_CLOCK_SKEW_SECONDS
+from hushcall.client.screening import subscriptions
 from hushcall.client.screening.lookup import LIST_FILE, LoadedList
+from hushcall.client.screening.server_list import ServerList
+from hushcall.client.screening.subscriptions import Subscription
 from hushcall.client.storage import device_key
 from hushcall.client.storage.folder import HOME_FILE
 from hushcall.client.storage.store import DAY_SECONDS, NO_LIST_YET, SYNC_TROUBLE
@@ -62,7 +65,8 @@ def examine(client: Client, *, offline: bool = False) -> list[Finding]:
     if info is not None:
         findings += [_clock(info, now), _consent(client, info), _round(client, info)]
     findings += _copy(client, now)
-    return [*findings, _budget(client, info, now), _calls(client, info, now), _list(client, info, now)]
+    findings += [_budget(client, info, now), _calls(client, info, now), _list(client, info, now)]
+    return [*findings, *(_other_list(client, row, now) for row in subscriptions.in_order(client.store) if row.url)]
 
 
 def _server(client: Client) -> tuple[RoundInfo | None, Finding]:
@@ -172,3 +176,19 @@ def _list(client: Client, info: RoundInfo | None, now: int) -> Finding:
         todo = "This list still works. Sync again in a day or two; if it stays so, ask the operator."
         return Finding("list", False, f"{words} The last sync was refused: {trouble}", todo)
     return Finding("list", True, words)
+
+
+def _other_list(client: Client, row: Subscription, now: int) -> Finding:
+    """A list of another server. When it has expired it names nobody."""
+    server_list = ServerList(row.name, row.folder(client.store), own=False)
+    with suppress(InvalidList):
+        server_list.refresh()
+    loaded, expires, topic = server_list.loaded, server_list.expires, f"list of {row.name}"
+    todo = f"Ask its operator, or: hushcall phone lists remove {row.name}"
+    trouble = f" The last sync failed: {row.trouble}." if row.trouble else ""
+    if expires is None:
+        return Finding(topic, False, f"it is not here yet, and names nobody.{trouble}", "Run: hushcall phone sync")
+    if now >= expires:
+        return Finding(topic, False, f"it expired on {iso(expires)}, and names nobody.{trouble}", todo)
+    words = f"version {loaded.version}, {counted(len(loaded), 'number')}." if loaded else "none yet."
+    return Finding(topic, not trouble, f"{words}{trouble}", todo if trouble else "")

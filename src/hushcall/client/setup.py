@@ -10,13 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hushcall.client.reporting import anonymity, split_view
+from hushcall.client.reporting import anonymity, participation, split_view
 from hushcall.client.reporting.anonymity import require_other_host
 from hushcall.client.reporting.consent import HOME_AREA, WHOLE_NUMBERS, Limits
 from hushcall.client.reporting.transport import Enrolment, HttpTransport, checked_url
 from hushcall.client.screening.screen import save_policy
 from hushcall.client.storage.folder import TIMEOUT_SECONDS, locked
-from hushcall.client.storage.store import Store
+from hushcall.client.storage.store import LEFT, Store
 from hushcall.client.storage.trouble import FILE, had_store
 from hushcall.errors import InvalidData, InvalidParameter, Refused, Unreachable, WrongServer
 from hushcall.protocol.numbers import NANP, PLANS, NumberingPlan, plan_named
@@ -86,7 +86,8 @@ def set_up(folder: Path, server: str | None, options: Options, timeout_seconds: 
     with closing(Store.open(folder)) as store, locked(folder, timeout_seconds):
         url = url or checked_url(store.get("server"))
         before = store.get("server")
-        enrol = before != url or not store.get("token") or bool(token)
+        left = bool(store.get(LEFT)) and server is None  # a change of settings does not take part again
+        enrol = before != url or not (store.get("token") or left) or bool(token)
         if enrol and digest:  # before the client names itself there
             from hushcall.client.screening.list_sync import check_root  # takes a while to import
 
@@ -129,6 +130,19 @@ def _with_relay(store: Store, url: str, options: Options) -> dict[str, float | s
     return changes
 
 
+def leave(store: Store) -> None:
+    """Have the device deleted on its server, directly: the token names it. The ledger stays."""
+    if not store.get("token"):
+        raise InvalidParameter("phone", "be enrolled", "no device")
+    transport_of(store).leave()
+    with store.transaction():
+        for name in ("token", "device"):
+            store.put(name, "" if name == "token" else "0")
+        store.put(LEFT, "yes")
+        store.run("DELETE FROM passes")
+        participation.end_unfinished(store, "this phone has left")
+
+
 def is_set_up(folder: Path) -> bool:
     return (folder / FILE).exists() or had_store(folder)
 
@@ -156,7 +170,7 @@ def _change_server(store: Store, url: str, enrolment: Enrolment, root: str, root
     """In one transaction: at no moment is one server trusted by what was pinned for another."""
     plan_file = _plan_file(url, enrolment.plan)  # one that cannot be had is an error before anything is saved
     settings = {"server": url, "token": enrolment.token, "device": str(enrolment.device), WHOLE_NUMBERS: ""}
-    settings |= {"plan": enrolment.plan, "plan_file": plan_file}
+    settings |= {"plan": enrolment.plan, "plan_file": plan_file, LEFT: ""}
     with store.transaction():
         if store.get("server") not in ("", url):
             settings |= {"root": "", "root_sha256": "", STALE: "yes"}

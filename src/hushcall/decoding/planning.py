@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from hushcall.decoding.hints import Hints
@@ -127,3 +127,55 @@ def smallest_epsilon(profile: Profile, users: int, rate: float, buckets: int = 1
     if not finds(EPSILONS[-1]):
         return None
     return EPSILONS[bisect_left(EPSILONS, True, lo=low, hi=len(EPSILONS) - 1, key=finds)], rounds
+
+
+SHARE = 0.1
+"""Of the phones, those that a busy spammer reaches in a round, for :func:`needed`."""
+
+
+@lru_cache(maxsize=32)
+def needed(profile: Profile, plan: NumberingPlan = NANP, share: float = SHARE) -> int | None:
+    """The fewest phones that find a caller who reaches this share of them a round, in the longest window.
+
+    With 90 % power. None: a million are too few.
+    """
+    rounds = max(profile.windows)
+
+    def find(users: int) -> bool:
+        aggregator = _opened(profile, users, 1, plan)
+        holders = math.floor(users * rounds * share)
+        return aggregator is not None and over(aggregator, rounds).chance(users * rounds, profile.tau)(holders) >= POWER
+
+    high = next((1 << power for power in range(MAX_USERS.bit_length()) if find(1 << power)), None)
+    return None if high is None else bisect_left(range(high), True, lo=high // 2 + 1, key=find)
+
+
+@lru_cache(maxsize=32)
+def needed_in_words(profile: Profile, plan: NumberingPlan = NANP) -> str:
+    """How many phones a server needs, for a household."""
+    count, rounds = needed(profile, plan), max(profile.windows)
+    where = "in one area code" if profile.bucketed else "in all"
+    within = "on that day" if rounds == 1 else f"within {rounds} days"
+    if count is None:
+        return "No number of phones is enough for this server to find a caller by itself."
+    return (
+        f"About {count:,} phones {where} are needed to find a caller who rings one phone in {1 / SHARE:.0f} every day, "
+        f"{within}. Fewer phones find bolder callers only, or none. Until then a server can import what others publish."
+    )
+
+
+def in_words(profile: Profile, users: int, plan: NumberingPlan = NANP) -> str:
+    """What so many phones find, for a household."""
+    row = outlook(profile, users, users, plan=plan)
+    where = "in one area code" if profile.bucketed else "in all"
+    if not row.runs:
+        few = f"{users:,} phones {where} are too few: they would report nothing, and learn nothing"
+        return f"{few}. {row.smallest_bucket:,} must take part." if row.smallest_bucket else f"{few}."
+    counts = [
+        (row.detectable, "report the same caller on one day"),
+        (row.in_window, f"reports name the caller within {row.window} days"),
+    ]
+    found = [f"{count:,} {what}" for count, what in counts if count is not None]
+    if not found:
+        return f"{users:,} phones {where} take part, and are too few to find any caller."
+    return f"Of {users:,} phones {where}, a caller is found when {', or when '.join(found)}."

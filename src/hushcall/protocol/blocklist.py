@@ -67,7 +67,8 @@ class Entry:
 
     ``days`` is the published name of ``rounds``. ``window`` is the number of rounds behind the last sighting, and 0 in
     a list of format 1. ``block`` says whether the number blocks. It is None in an older list, whose header says it.
-    ``hinted``: without a hint that named the number, it would not be on the list, or would not block.
+    ``hinted``: without a hint that named the number, it would not be on the list, or would not block. ``source`` is in
+    no list: who names the number instead of a server's phones, for an export of several lists.
 
     The estimate and its interval are rounded to a tenth, as they are published, so that a list equals its bytes read
     back.
@@ -84,6 +85,7 @@ class Entry:
     window: int = 0
     block: bool | None = None
     hinted: bool = False
+    source: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.number, str) or not E164.fullmatch(self.number):

@@ -59,6 +59,7 @@ class Scheduler(Repeating):
         self._since_refresh_seconds += self.every_seconds
         if self._since_refresh_seconds >= REFRESH_SECONDS:
             self.service.publisher.refresh(self.service.now)
+            self.service.imports.expire(self.service.now)
             self._since_refresh_seconds = 0.0
 
     def _resume(self) -> None:

@@ -25,6 +25,7 @@ from hushcall.server.db import schema
 from hushcall.server.db.leases import Leases, Term
 from hushcall.server.db.store import Store, no_fault, open_store, put_files
 from hushcall.server.logs import log
+from hushcall.server.publishing.imports import Importer
 from hushcall.server.publishing.publisher import Corrections, Publisher
 from hushcall.server.rounds.state_machine import Rounds
 from hushcall.server.settings import RoundSettings, Settings
@@ -55,6 +56,7 @@ class Service:
         self.enrolments = Enrolments(self.devices, settings.enrol, partial(operators.secret_of, settings.keys))
         self.round_signer = RoundSigner(settings.keys)
         self.publisher = Publisher(store, settings, partial(KeyRing.load, settings.keys), self.term.fence)
+        self.imports = Importer(store, settings, partial(KeyRing.load, settings.keys))
         self.corrections = Corrections(store, self.plan, self.publisher)
         self.rounds = Rounds(store, settings, self.publisher.publish, self.term, self.backend, self.rand, note=log)
 

@@ -161,5 +161,5 @@ def test_one_area_code_and_one_number_read_as_one() -> None:
 
 
 def test_every_action_has_one_name_and_a_scope() -> None:
-    assert len(ACTIONS) == 13
+    assert len(ACTIONS) == 14
     assert {one.scope for one in ACTIONS.values()} <= set(SCOPES)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.client import calls, keeping, screening, show_state
+from hushcall.cli.client import calls, keeping, lists, screening, show_state
 from hushcall.cli.options import Home, client_in, folder_of, grouped
 from hushcall.cli.show import Json
 from hushcall.client.health import first_list
@@ -23,7 +23,6 @@ from hushcall.client.setup import Options, SetUp, set_up
 from hushcall.errors import HushcallError, Refused
 from hushcall.protocol.blocklist import iso
 from hushcall.protocol.numbers import NANP
-from hushcall.wording import counted
 
 _HELP = "The client on a phone, a computer or a PBX: reports privately, keeps the list, checks callers offline."
 phone = typer.Typer(help=_HELP, no_args_is_help=True)
@@ -161,16 +160,20 @@ def sync(
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Fetch the newest list and verify its signatures; if anything is wrong the old one stays."""
+    """Fetch the newest lists and verify their signatures; if anything is wrong the old one stays."""
     from hushcall.client.screening.list_sync import NO_LIST  # tuf takes a while to import
 
     with closing(client_in(home)) as client:
         if not now and (sync_at := client.sync_at()):
+            with client.alone():
+                others = client.sync_others()
             text = f"The list is fetched again at {iso(sync_at)}, a moment drawn for it (--now: at once)."
-            show.say({"version": None, "next_at": sync_at}, json, text)
+            facts: dict[str, Any] = {"version": None, "next_at": sync_at, **lists.facts(others)}
+            show.say(facts, json, "\n".join([text, *lists.in_words(others)]))
             return
         try:
             with show.progress("fetching the list"), client.alone():
+                others = client.sync_others(force=now) if now or not client.relayed else []
                 result = client.sync()
         except Refused as refusal:
             if refusal.problem != NO_LIST:
@@ -178,13 +181,12 @@ def sync(
             info = None
             with suppress(HushcallError):
                 info = client.look()
-            facts = {"version": None, "first_after": info and iso(info.closes)}
-            show.say(facts, json, f"No list: {first_list(info)}")
+            facts = {"version": None, "first_after": info and iso(info.closes), **lists.facts(others)}
+            show.say(facts, json, "\n".join([f"No list: {first_list(info)}", *lists.in_words(others)]))
             return
-    expires = iso(int(result.expires.timestamp()))
-    cost = f"{result.how}, {result.bytes:,} bytes"
-    text = f"List version {result.version}: {counted(result.entries, 'number')} ({cost}); good until {expires}."
-    show.say({**asdict(result), "expires": expires}, json, text)
+    text = lists.result_in_words(result)
+    values = {**lists.result_facts(result), **lists.facts(others)}
+    show.say(values, json, "\n".join([text, *lists.in_words(others)]))
 
 
 def _set_up_in_words(result: SetUp) -> Iterator[str]:
@@ -225,6 +227,8 @@ for _command in (
     screening.agi,
     keeping.backup,
     keeping.restore,
+    keeping.leave,
     keeping.forget,
 ):
     phone.command()(_command)
+phone.add_typer(lists.lists, name="lists")

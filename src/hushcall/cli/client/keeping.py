@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hushcall.cli import show
-from hushcall.cli.options import Home, folder_of, opened, warn_only_read
+from hushcall.cli.options import Home, client_in, folder_of, opened, warn_only_read
 from hushcall.cli.show import Json
 from hushcall.client import saving
 from hushcall.client.reporting import ledger
@@ -86,6 +87,21 @@ def restore(
     show.say(facts, json, _in_words(result))
 
 
+def leave(yes: Yes = False, home: Home = None, json: Json = False) -> None:
+    """Have this device deleted on its server, with every row that names it. The phone takes no part any more.
+
+    It keeps its ledger, and may still sync the list. Sealed tallies stay: nobody can tell which report is its own.
+    Then 'hushcall phone forget --all' removes the phone from this machine.
+    """
+    with closing(client_in(home)) as client:
+        url = client.transport.url
+        if not yes:
+            typer.confirm(f"Delete device {client.store.get('device')} on {url}?", abort=True, err=True)
+        with client.alone():
+            client.leave()
+    show.say({"left": url}, json, f"Deleted on {url}. Sealed tallies and its operator's earlier backups stay.")
+
+
 def forget(
     everything: Annotated[bool, typer.Option("--all", help="The ledger, the settings and the list as well.")] = False,
     yes: Yes = False,
@@ -132,7 +148,8 @@ def _loss_in_words(home: Path | None, *, everything: bool) -> str:
         return f"{words} stays."
     return (
         f"{words} of {counted(reports, 'report')} (ε = {spent:g}: the caps start from zero then, though nothing that "
-        "was sent is taken back); the enrolment; your own list; and the signed list."
+        "was sent is taken back); the enrolment here (hushcall phone leave: on the server); your own list; and the "
+        "signed list."
     )
 
 

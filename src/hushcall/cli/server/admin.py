@@ -14,12 +14,14 @@ from rich.table import Table
 from hushcall.cli import show
 from hushcall.cli.options import audited, on_service
 from hushcall.cli.show import Json
+from hushcall.protocol.blocklist import iso
 from hushcall.wording import counted
 
 if TYPE_CHECKING:
     from hushcall.server.service import Service
 
 admin = typer.Typer(help="What an operator does beside rounds. Works on the data folder.", no_args_is_help=True)
+REMAINS = "Sealed tallies and earlier backups stay: in a tally nobody can tell which report was its own."
 WhyOption = Annotated[str, typer.Option(help="For the log.")]
 WhoOption = Annotated[str | None, typer.Option(help="Who asked. Default: you.")]
 NumberArgument = Annotated[str, typer.Argument(help="In any usual notation.")]
@@ -137,6 +139,21 @@ def revoke(
     show.say({"revoked": device}, json, f"Device {device} is revoked.")
 
 
+@admin.command("delete-device")
+@on_service
+def delete_device(
+    service: Service, device: Annotated[int, typer.Argument(help="The device's number.")], json: Json = False
+) -> None:
+    """Delete a device and every row that names it, when its owner asks; 'revoke' keeps them.
+
+    Sealed tallies stay: nobody can tell which report in them is its own. So do backups made before.
+    """
+    with audited(service, "delete device", f"device {device}"):
+        service.devices.delete(device)
+    text = f"Device {device} is deleted. {REMAINS}"
+    show.say({"deleted": device, "remains": REMAINS}, json, text)
+
+
 @admin.command("appeal")
 @on_service
 def appeal(service: Service, number: NumberArgument, why: WhyOption, who: WhoOption = None, json: Json = False) -> None:
@@ -199,7 +216,60 @@ def allowlist(service: Service, json: Json = False) -> None:
     _table("Never listed", [asdict(row) for row in exclusions.allowlist(service.store)], json)
 
 
-_MOMENTS = ("at", "made", "closed", "revoked", "enrolled")
+@admin.command("import-complaints")
+@on_service
+def import_complaints(
+    service: Service,
+    address: Annotated[
+        str, typer.Argument(metavar="FILE|URL", help="The FTC's CSV, PhoneBlock's JSON, our list, or a number a line.")
+    ],
+    source: Annotated[
+        str, typer.Option(help="Its name in every verdict. Default: ftc, phoneblock, hushcall, list.")
+    ] = "",
+    complaints: Annotated[
+        int | None, typer.Option(min=1, help="So many a number needs. Default: 3 to the FTC, 5 on PhoneBlock, else 1.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="They expire so long after the file was made.")] = 30,
+    json: Json = False,
+) -> None:
+    """Publish numbers that others complain about, apart from what phones find. They warn, and never block.
+
+    Complaints in the FTC's daily files add up, any other list replaces the one before. In an address {date} is
+    yesterday.
+
+    [bold]Examples[/bold]
+
+      hushcall admin import-complaints DNC_Complaint_Numbers_2026-11-18.csv
+
+      hushcall admin import-complaints https://lists.example.org/numbers.txt --source example
+    """
+    with show.progress("importing"), audited(service, "import", address):
+        result = service.imports.add(address, service.now, source=source, least=complaints, days=days)
+    text = (
+        f"{result.source}: {counted(result.numbers, 'number')} imported, {result.skipped} skipped. Now "
+        f"{counted(result.listed, 'number')} with at least {counted(result.least, 'complaint')} until "
+        f"{iso(result.until)} at most. Phones warn of them after their next sync."
+    )
+    show.say({**asdict(result), "until": iso(result.until)}, json, text)
+
+
+@admin.command("imports")
+@on_service
+def imports(
+    service: Service,
+    remove: Annotated[str | None, typer.Option(metavar="SOURCE", help="Remove all that is imported of it.")] = None,
+    json: Json = False,
+) -> None:
+    """List imported files, with source, expiry and size; or remove a source."""
+    if remove is None:
+        _table("Imported complaints", service.imports.sources(), json)
+        return
+    with audited(service, "remove import", remove):
+        files = service.imports.remove(remove, service.now)
+    show.say({"removed": remove, "files": files}, json, f"{remove} is removed ({counted(files, 'file')}).")
+
+
+_MOMENTS = ("at", "made", "closed", "revoked", "enrolled", "until")
 
 
 def _table(title: str, plain: list[dict[str, Any]], json: bool) -> None:

@@ -182,8 +182,12 @@ def sync_at(store: Store, now: int) -> int:
 
 def synced(store: Store, rand: ByteSource, now: int) -> None:
     if route_of(store):
-        (word,) = words(read(rand, WORD_BYTES))
-        store.put(SYNC_AT, str(now + SYNC_SECONDS + uniform(word, SYNC_SECONDS)))
+        store.put(SYNC_AT, str(next_sync(rand, now)))
+
+
+def next_sync(rand: ByteSource, now: int) -> int:
+    (word,) = words(read(rand, WORD_BYTES))
+    return now + SYNC_SECONDS + uniform(word, SYNC_SECONDS)
 
 
 def seconds_to_wait(store: Store, rand: ByteSource, now: int) -> int:

@@ -134,6 +134,11 @@ def close_passed(store: Store, server: str, info: RoundInfo) -> None:
             finish(store, row, SKIPPED, row.why or f"the round went on before its {_NEXT[row.state]} was made")
 
 
+def end_unfinished(store: Store, why: str) -> None:
+    for row in _unfinished(store):
+        finish(store, row, CLOSED if row.state == RECORDED else SKIPPED, why)
+
+
 def _unfinished(store: Store) -> list[Participation]:
     return list(_rows(store, "WHERE state IN (?, ?, ?, ?)", *UNFINISHED))
 

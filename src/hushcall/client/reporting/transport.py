@@ -109,6 +109,10 @@ class HttpTransport:
             raise InvalidParameter("enrolment", "hold a device number and a token", sorted(answer))
         return Enrolment(device, token, str(answer.get("plan", ""))[:MAX_PLAN_NAME])
 
+    def leave(self) -> None:
+        """Have the device deleted on the server."""
+        self._request("DELETE", "/v1/devices/self")
+
     def plan_file(self, name: str) -> bytes:
         """The file of a numbering plan. The caller compares its digest with the name."""
         return self._request("GET", f"/v1/plans/{quote(name, safe='')}").data

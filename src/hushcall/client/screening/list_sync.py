@@ -31,9 +31,17 @@ from tuf.ngclient import Updater, UpdaterConfig, Urllib3Fetcher
 
 from hushcall.atomic_file import atomic_write
 from hushcall.client.reporting.transport import Answer
-from hushcall.client.screening.lookup import LIST_FILE, ROOT_FILE, STATE_FILE, LoadedList, read_header
+from hushcall.client.screening.lookup import (
+    IMPORTED_FILE,
+    LIST_FILE,
+    ROOT_FILE,
+    STATE_FILE,
+    LoadedList,
+    read_header,
+)
 from hushcall.errors import InvalidList, InvalidParameter, Refused, Unreachable, UntrustedList
 from hushcall.protocol.blocklist import blocks_of, iso, patched
+from hushcall.protocol.imported import require_header
 from hushcall.protocol.list_index import checked
 from hushcall.protocol.round_commitment import ROUNDS_TARGET, read_rounds_file
 
@@ -81,18 +89,21 @@ class ListClient:
         url = self.server_url.rstrip("/") + "/v1/lists"
         root = self.root or _content(self.folder / ROOT_FILE) or _first_root(url, self.root_sha256, fetcher)
         source = _TrustedSource(self.folder / METADATA_FOLDER, url, root, fetcher)
-        info = source.info(LIST_TARGET)
+        info, file = source.info(LIST_TARGET), self.folder / LIST_FILE
+        times = {"synced": _iso(now or datetime.now(UTC)), "expires": _iso(source.expires)}
         if info is None:
+            if _update_imported(source, self.folder / IMPORTED_FILE):
+                atomic_write(self.folder / ROOT_FILE, root)
+                atomic_write(self.folder / STATE_FILE, json.dumps({"version": 0, **times}).encode() + b"\n")
             raise Refused(NO_LIST, 404, "the server has published no list yet.", "Try again after its first round.")
-        file = self.folder / LIST_FILE
         before = _header(file)
         how = _update(source, info, file, before)
         header = read_header(_first_line(file))
         atomic_write(self.folder / ROOT_FILE, root)
+        _update_imported(source, self.folder / IMPORTED_FILE)
         if (rounds := source.info(ROUNDS_TARGET)) is not None:
             with source.download(rounds) as signed:
                 atomic_write(self.folder / ROUNDS_TARGET, signed.read())
-        times = {"synced": _iso(now or datetime.now(UTC)), "expires": _iso(source.expires)}
         state = {"version": header["version"], "bytes": file.stat().st_size, **times}
         atomic_write(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
         numbers = int(header["version"]), int(header["entries"])
@@ -172,9 +183,26 @@ def _first_root(url: str, sha256: str | None, fetcher: _CountingFetcher) -> byte
     return root
 
 
-def check_root(server_url: str, sha256: str) -> None:
-    """Compares the root that a server offers with a known digest, and keeps nothing."""
-    _first_root(server_url.rstrip("/") + "/v1/lists", sha256, _CountingFetcher())
+def check_root(server_url: str, sha256: str | None, files: Callable[[str], Answer] | None = None) -> bytes:
+    """The root that a server offers, compared with a digest where one is known. Nothing is kept."""
+    return _first_root(server_url.rstrip("/") + "/v1/lists", sha256, _CountingFetcher(files))
+
+
+def _update_imported(source: _TrustedSource, path: Path) -> bool:
+    """Brings the file of imported numbers up to date, or deletes it. Whether there is one."""
+    info = source.info(IMPORTED_FILE)
+    if info is None:
+        path.unlink(missing_ok=True)
+        return False
+    if path.exists():
+        with path.open("rb") as old:
+            if _matches(info, old):
+                return True
+    with source.download(info) as new:
+        require_header(new.readline())
+        new.seek(0)
+        atomic_write(path, checked(blocks_of(new)))
+    return True
 
 
 def _update(source: _TrustedSource, info: TargetFile, path: Path, header: dict[str, Any] | None) -> How:

@@ -16,6 +16,7 @@ from hushcall import checks
 from hushcall.client.storage.personal import Action
 from hushcall.errors import InvalidList
 from hushcall.protocol.blocklist import E164, FORMATS, Entry, blocks_of, iso, line_of, unix
+from hushcall.protocol.imported import TARGET, Imported, require_header
 from hushcall.protocol.list_index import checked
 from hushcall.wording import counted
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 LIST_FILE = "list.jsonl"
 STATE_FILE = "list.json"
 ROOT_FILE = "trusted-root.json"
+IMPORTED_FILE = TARGET
+PHONES = "phones"
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,31 @@ class LoadedList:
             raise InvalidList("list", "be whole", "one that was cut since it was loaded")
         start, end = line_of(self.data, text.encode(), self.data.find(b"\n") + 1)
         return Entry.from_line(self.data[start:end]) if start < end else None
+
+
+@dataclass(frozen=True)
+class ImportedNumbers:
+    """The numbers that an operator imported, as they were synced with the list. They never block."""
+
+    data: bytes = field(repr=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> ImportedNumbers | None:
+        try:
+            with (folder / IMPORTED_FILE).open("rb") as file:
+                require_header(file.readline())
+                file.seek(0)
+                return cls(b"".join(checked(blocks_of(file))))
+        except OSError:
+            return None
+
+    def find(self, number: str, now: int) -> Imported | None:
+        start, end = line_of(self.data, number.encode(), self.data.find(b"\n") + 1)
+        return Imported.from_line(self.data[start:end]).at(now) if start < end else None
+
+    def all(self, now: int) -> list[Imported]:
+        rows = (Imported.from_line(line).at(now) for line in self.data.splitlines()[1:])
+        return [row for row in rows if row is not None]
 
 
 def read_header(data: bytes) -> dict[str, Any]:
@@ -147,12 +175,18 @@ class Policy:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do with a call, and why. ``warning`` is about the list itself."""
+    """What to do with a call, and why. ``warning`` is about the list itself.
+
+    ``list`` is the server whose list decided, ``source`` who named the number there: "phones", or of imported
+    complaints to whom. Both are empty where no list decided.
+    """
 
     action: Action
     why: str
     entry: Entry | None = None
     warning: str = ""
+    list: str = ""
+    source: str = ""
 
 
 DEFAULT_POLICY = Policy()
@@ -173,4 +207,5 @@ def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POL
     phones = f"reported by about {counted(round(entry.estimate), 'phone')} (at least {entry.low:.0f})"
     hint = ", by a hint" if entry.hinted else ""
     block = policy.blocks(entry, loaded.header)
-    return Verdict(Action.BLOCK if block else Action.WARN, f"{phones}, {rounds}{hint}", entry, warning)
+    action = Action.BLOCK if block else Action.WARN
+    return Verdict(action, f"{phones}, {rounds}{hint}", entry, warning, source=PHONES)

@@ -1,35 +1,33 @@
-"""Screens callers for an owner: the own list decides first, then contacts, then the synced list."""
+"""Screens callers for an owner: the own list decides, then contacts, then the synced lists in the owner's order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from hushcall import checks
 from hushcall.client.calls import candidates
-from hushcall.client.screening.lookup import LIST_FILE, STATE_FILE, LoadedList, Policy, Verdict, check
+from hushcall.client.screening import subscriptions
+from hushcall.client.screening.lookup import Policy, Verdict
+from hushcall.client.screening.server_list import DAMAGED, NO_LIST, ServerList
 from hushcall.client.storage.personal import Action, Personal, any_e164
 from hushcall.client.storage.store import Store
 from hushcall.errors import InvalidList, InvalidNumber
-from hushcall.protocol.blocklist import Blocklist
+from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader
 from hushcall.protocol.numbers import NANP, Number, NumberingPlan
 
 POLICIES = ("block", "warn")
-NO_LIST, DAMAGED = "there is no list yet", "the list is damaged"
 
 
 @dataclass
 class Screen:
-    """The list and the contacts in memory, for one lookup or for thousands a second."""
+    """The lists and the contacts in memory, for one lookup or for thousands a second."""
 
     store: Store
     plan: NumberingPlan = NANP
-    _loaded: LoadedList | None = field(default=None, init=False, repr=False)
-    _stamp: object = field(default=None, init=False, repr=False)
+    _lists: list[ServerList] = field(default_factory=list, init=False, repr=False)
     _policy: Policy = field(default_factory=Policy, init=False, repr=False)
     _own: Personal = field(default_factory=Personal, init=False, repr=False)
     _harshest: str = field(default="block", init=False, repr=False)
-    _why_no_list: str = field(default=NO_LIST, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.refresh()
@@ -38,35 +36,60 @@ class Screen:
         self._policy = Policy(int(self.store.get("block_days", "0")) or None, contacts=candidates.contacts(self.store))
         self._own = Personal.load(self.store)
         self._harshest = self.store.get("policy", "block")
-        stamp = self._list_stamp()
-        if stamp == self._stamp:
-            return
-        try:
-            self._loaded = LoadedList.load(self.store.lists) if stamp else None
-        except InvalidList:
-            if self._loaded is not None:
-                raise  # the list in memory is better than none
-            self._why_no_list = DAMAGED
-            return  # without its stamp: the next refresh tries again
-        self._stamp, self._why_no_list = stamp, NO_LIST
+        loaded = {(each.name, each.folder): each for each in self._lists}
+        lists, problem = list[ServerList](), None
+        for row in subscriptions.in_order(self.store):
+            folder = row.folder(self.store) if self.store.folder else None
+            name = row.name if row.url else subscriptions.host_of(self.store.get("server")) or "list"
+            lists.append(loaded.get((name, folder)) or ServerList(name, folder, not row.url))
+            try:
+                lists[-1].refresh()
+            except InvalidList as error:  # the one in memory goes on, and so do the others
+                problem = error
+        self._lists = lists
+        if problem is not None:
+            raise problem
 
-    def stamp(self) -> tuple[object, ...]:
+    def stamp(self, now: int) -> tuple[object, ...]:
         """Changes with what :meth:`blocked` depends on."""
-        return self._stamp, self._policy, self._own, self._harshest
+        lists = tuple((each.name, each.stamp, each.names(now)) for each in self._lists)
+        return lists, self._policy, self._own, self._harshest
 
-    def blocked(self) -> list[str]:
+    def blocked(self, now: int) -> list[str]:
         """The numbers that are blocked, in E.164: the owner's own, then the most reported ones."""
         own = [number for number, action in self._own.entries.items() if action is Action.BLOCK and "*" not in number]
-        if self._loaded is None or self._harshest == "warn":
+        if self._harshest == "warn":
             return own
-        header, policy, verdict = self._loaded.header, self._policy, self._own.verdict
+        policy, verdict = self._policy, self._own.verdict
         listed = [
             entry
-            for entry in Blocklist.from_bytes((self.store.lists / LIST_FILE).read_bytes()).entries
-            if policy.blocks(entry, header) and not policy.knows(entry.number) and verdict(entry.number) is None
+            for entry in self._entries(policy, now)
+            if entry.block and not policy.knows(entry.number) and verdict(entry.number) is None
         ]
         listed.sort(key=lambda entry: (-entry.estimate, -entry.days, entry.number))
         return [*own, *(entry.number for entry in listed)]
+
+    def merged(self, now: int) -> Blocklist | None:
+        """All lists as one, for an export. One list with nothing imported is given as it is. None without any."""
+        first = next((blocklist for each in self._lists if (blocklist := each.blocklist())), None)
+        if first is not None and len(self._lists) == 1 and self._lists[0].imported is None:
+            return first
+        if not any(each.names(now) for each in self._lists):
+            return None
+        entries = tuple(sorted(self._entries(None, now), key=lambda entry: entry.number))
+        if first is None:
+            return Blocklist(0, 0, now, ListHeader("imported", 0.0, 0, 0.0, self.plan.name, 1, 2), entries)
+        return replace(
+            first, header=replace(first.header, block_rounds=first.header.block_rounds or 2), entries=entries
+        )
+
+    def _entries(self, policy: Policy | None, now: int) -> list[Entry]:
+        """Each number once, as the first list has it that names it."""
+        named: dict[str, Entry] = {}
+        for each in self._lists:
+            for entry in each.entries(policy, now):
+                named.setdefault(entry.number, entry)
+        return list(named.values())
 
     def parse(self, raw: str) -> Number | None:
         try:
@@ -75,43 +98,30 @@ class Screen:
             return None
 
     def verdict(self, raw: str | Number, now: int) -> Verdict:
-        """Judge a caller. Where the owner's policy is to warn, nothing is blocked by the list."""
+        """Judge a caller. Where the owner's policy is to warn, nothing is blocked by a list."""
         number = raw if isinstance(raw, Number) else self.parse(raw)
         own_action = self._own.verdict(str(number) if number is not None else any_e164(str(raw), self.plan))
         if own_action is not None:
             return Verdict(own_action, "on your own list")
         if number is None:
             return Verdict(Action.ALLOW, f"not a number that a list could hold (plan {self.plan.name})")
-        loaded = self._loaded  # once: a refresh in another thread may replace it
-        if loaded is None:
-            if self._policy.knows(str(number)):
-                return Verdict(Action.ALLOW, "one of your contacts")
-            return _no_list(self._why_no_list)
-        try:
-            verdict = check(loaded, number, self._policy, now)
-        except InvalidList:
-            verdict = _no_list(DAMAGED)
-        if verdict.action is Action.BLOCK and self._harshest == "warn":
-            return replace(verdict, action=Action.WARN)
-        return verdict
-
-    def _list_stamp(self) -> tuple[int, ...] | None:
-        """Changes with the list and with its state: a sync that finds nothing new still extends the expiry."""
-        if self.store.folder is None or not (self.store.lists / LIST_FILE).exists():
-            return None
-        return *_stamp(self.store.lists / LIST_FILE), *_stamp(self.store.lists / STATE_FILE)
-
-
-def _no_list(why: str) -> Verdict:
-    return Verdict(Action.ALLOW, why, None, f"{why}: run hushcall phone sync")
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_size
+        if self._policy.knows(str(number)):
+            return Verdict(Action.ALLOW, "one of your contacts")
+        lists, why = self._lists, ""
+        for each in lists:
+            try:
+                verdict = each.verdict(str(number), self._policy, now)
+            except InvalidList:
+                why = DAMAGED
+                continue
+            if verdict is not None:
+                harsh = verdict.action is Action.BLOCK and self._harshest == "warn"
+                return replace(verdict, action=Action.WARN) if harsh else verdict
+        own = next((each for each in lists if each.own), None)
+        if not why and any(each.names(now) for each in lists):
+            return Verdict(Action.ALLOW, "not on the list", None, own.warning(now) if own else "")
+        why = why or (own.why_none if own else NO_LIST)
+        return Verdict(Action.ALLOW, why, None, f"{why}: run hushcall phone sync")
 
 
 def save_policy(store: Store, policy: str | None, block_rounds: int | None) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hushcall.client.storage.store import ENDINGS, LISTS, Store
+from hushcall.client.storage.store import ENDINGS, LISTS, SUBSCRIBED, Store
 from hushcall.client.storage.trouble import COUNTER, FILE, Cause, StoreTrouble, of_system
 from hushcall.errors import InvalidData
 
@@ -68,8 +68,8 @@ def erase_all(folder: Path) -> None:
     try:
         for path in (*files, folder / LOCK_FILE, folder / HOME_FILE, folder / COUNTER):
             path.unlink(missing_ok=True)
-        if (folder / LISTS).exists():
-            shutil.rmtree(folder / LISTS)
+        for path in filter(Path.exists, (folder / LISTS, folder / SUBSCRIBED)):
+            shutil.rmtree(path)
         if not any(folder.iterdir()):
             folder.rmdir()
     except OSError as error:

@@ -15,8 +15,9 @@ from hushcall.client.storage.trouble import COUNTER, FILE, Cause, StoreTrouble
 from hushcall.errors import InvalidData
 
 DAY_SECONDS = 86_400
-LISTS = "lists"
+LISTS, SUBSCRIBED = "lists", "subscribed"  # folders: the own server's list, those of others
 SYNC_TROUBLE = "sync.trouble"  # setting: why the last list was not trusted. Empty where it was
+LEFT = "left"  # setting: the owner had the device deleted on its server
 NO_LIST_YET = "sync.none"  # setting: the server had no list at the last sync
 BUSY_SECONDS = 10.0
 ENDINGS = ("", "-wal", "-shm", "-journal")  # of the files that make up one SQLite database

@@ -27,6 +27,8 @@ def why(entry: Entry) -> str:
     >>> why(Entry("+12025550143", 0, 1_800_000_000, 3, 118.2, 97.0, 140.1, 1e-9))
     'hushcall: seen 3 days - about 118 phones on 2027-01-15'
     """
+    if entry.source:
+        return f"{MARK}: {entry.source}"
     phones, days = max(1, round(entry.estimate)), entry.days
     counted = f"{days} day{'s' * (days > 1)} - about {phones} phone{'s' * (phones > 1)}"
     return f"{MARK}: seen {counted} on {iso(entry.last)[:10]}{' - by a hint' if entry.hinted else ''}"

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from hushcall.errors import InvalidParameter
+from hushcall.errors import InvalidParameter, NotFound
 from hushcall.protocol.proof_of_work import NONCE_BYTES, proves
 from hushcall.protocol.randomness import ByteSource, os_entropy, read
+from hushcall.protocol.states import PUBLISHED
 from hushcall.server.db import schema
-from hushcall.server.db.rows import AdminRow, typed
+from hushcall.server.db.rows import AdminRow, lock_round, typed
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
 from hushcall.server.settings import EnrolSettings
@@ -29,6 +30,8 @@ DEVICE, ADMIN, INVITE = "hcd_", "hca_", "hci_"
 _TOKEN_BYTES = 32
 _PROOF_SECONDS = 3600
 """Longer than any challenge is valid."""
+_SCRUB_MS = 5000
+"""For so long a deletion waits for readers of SQLite's write-ahead log, to empty it."""
 _NAME_DIGITS = 12
 """Hexadecimal digits that name an invite code."""
 SCOPES = ("read", "lists", "rounds", "devices")
@@ -154,6 +157,34 @@ class Devices:
     def revoke(self, device: int, now: int) -> None:
         """Revoke a device. Its earlier reports stay: nobody can tell which they are."""
         self._revoke("device", schema.devices, device, now)
+
+    def delete(self, device: int) -> None:
+        """Delete a device with every row that names it: announcements, their reports, tokens, refusals, the log's.
+
+        A sealed tally may hold what it reported: nobody can tell which report that is. The open rounds are locked, so
+        that no upload of the device is stored meanwhile.
+        """
+        ours, rows = schema.announcements.c, (schema.announcements, schema.issued, schema.refusals)
+        tickets = sa.select(ours.ticket).where(ours.device == device)
+        unfinished = sa.select(schema.rounds.c.id).where(schema.rounds.c.state != PUBLISHED)
+        with self.store.write("delete device") as connection:
+            for round_id in connection.scalars(unfinished.order_by(schema.rounds.c.id)).all():
+                lock_round(connection, round_id)
+            connection.execute(sa.delete(schema.reports).where(schema.reports.c.ticket.in_(tickets)))
+            for table in rows:
+                connection.execute(sa.delete(table).where(table.c.device == device))
+            named = schema.audit.c.about == f"device {device}"
+            connection.execute(sa.update(schema.audit).where(named).values(about="a deleted device"))
+            if connection.execute(sa.delete(schema.devices).where(schema.devices.c.id == device)).rowcount != 1:
+                raise NotFound("device", "exist", device, f"There is no device {device}.")
+        self.store.scrub(_SCRUB_MS)
+
+    def delete_own(self, token: str) -> None:
+        """Delete the device of a token, also a revoked one."""
+        rows = self.store.rows(sa.select(schema.devices.c.id).where(schema.devices.c.token_hash == token_hash(token)))
+        if not rows:
+            raise Problem("unknown-token")
+        self.delete(rows[0].id)
 
     def invite(self, uses: int, note: str, now: int) -> str:
         code = new_token(INVITE, self.rand)

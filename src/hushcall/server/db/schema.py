@@ -176,6 +176,25 @@ hints = _table(
     Column("sources", Text, nullable=False),  # JSON: what each source gave, or why it gave nothing
 )
 
+imports = _table(
+    "imports",  # a file of complaints, or a list, that an operator imported
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("source", String(40), nullable=False),
+    Column("address", Text, nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),  # then it is deleted, with its numbers
+    Column("least", Integer, nullable=False),  # complaints that a number of its source needs; the newest one's counts
+)
+
+imported = _table(
+    "imported",  # never in the same table as what rounds found
+    Column("import_id", _KEY, primary_key=True, autoincrement=False),
+    Column("number", String(16), primary_key=True),
+    Column("complaints", Integer, nullable=False),
+    Index("imported_by_number", "number"),
+)
+
 versions = _table(
     "versions",
     Column("version", _KEY, primary_key=True, autoincrement=False),

@@ -148,9 +148,9 @@ class Store:
         if self.postgres:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _PUBLISHING_LOCK})
 
-    def scrub(self) -> None:
-        """Truncates SQLite's WAL, so that it holds no deleted rows. Skipped while readers use it."""
-        self._checkpoint(0, "TRUNCATE")
+    def scrub(self, timeout_ms: int = 0) -> None:
+        """Truncates SQLite's WAL, so that it holds no deleted rows. Skipped while readers use it for longer."""
+        self._checkpoint(timeout_ms, "TRUNCATE")
 
     def checkpoint_wal(self) -> None:
         """Moves SQLite's WAL into its file, so that commits need not.

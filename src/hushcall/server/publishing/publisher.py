@@ -30,8 +30,9 @@ from hushcall.server.db import list_entries, schema
 from hushcall.server.db.list_entries import Lines
 from hushcall.server.db.rows import RoundRow, lock_round, newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
-from hushcall.server.publishing import exclusions
+from hushcall.server.publishing import exclusions, imports
 from hushcall.server.publishing.exclusions import kept_off_by_operators, never_listed
+from hushcall.server.publishing.imports import Importer
 from hushcall.server.rounds import round_status
 from hushcall.server.settings import Settings
 from hushcall.server.signing import signer
@@ -94,8 +95,12 @@ class Publisher:
         return self._publish(round_id, now)
 
     def republish(self, now: int) -> bool:
-        """Publishes a new version between rounds, after a correction. False where the list is the same."""
-        return self._publish(None, now)
+        """Publishes a new version between rounds, after a correction. False where nothing has changed.
+
+        Imported numbers are corrected too, apart from the list.
+        """
+        corrected = Importer(self.store, self.settings, self.ring).republish(now)
+        return self._publish(None, now) or corrected
 
     def refresh(self, now: int) -> bool:
         """Renews signatures that are about to expire. False where there are none."""
@@ -119,7 +124,7 @@ class Publisher:
                 number = connection.execute(round_id).scalar_one()
                 after = replace(before, version=before.version + 1 + beyond, round=number)
                 draft = self._complete(connection, _Draft(before, after, entries, frozenset(), _rule(connection)))
-                targets = draft.targets
+                targets = draft.targets | imports.signed(connection)
                 self._record(connection, draft)
                 connection.execute(sa.update(schema.changes).values(version=after.version))
             changed = signer.publish(PublishedFiles(connection), self.ring(), targets, _moment(now), beyond)
@@ -148,7 +153,8 @@ class Publisher:
                 return None
             if _corrected(connection, draft.kept_off):
                 return None  # during the lookup
-            changed = signer.publish(PublishedFiles(connection), self.ring(), draft.targets, _moment(now))
+            targets = draft.targets | imports.signed(connection)
+            changed = signer.publish(PublishedFiles(connection), self.ring(), targets, _moment(now))
             put_files(connection, changed)
             self._record(connection, draft)
             if round_id is not None:

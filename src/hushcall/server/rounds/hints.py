@@ -11,7 +11,8 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -33,6 +34,8 @@ from hushcall.server.settings import DAY_SECONDS, HintSettings
 PIN = "#sha256="
 _CHUNK = 1 << 16
 _FTC = ("company_phone_number", "created_date")
+OURS, PHONEBLOCK, FTC, PLAIN = "hushcall", "phoneblock", "ftc", "list"
+"""The formats of sources."""
 
 
 class Unusable(HushcallError):
@@ -94,28 +97,48 @@ def _listed(connection: Connection, row: RoundRow, first: int) -> frozenset[str]
 def gather(settings: HintSettings, plan: NumberingPlan, opens: int, closes: int) -> tuple[frozenset[str], list[Source]]:
     """The numbers that the sources name, and what each gave. Their age is counted from the close of the round."""
     hinted, sources = set[str](), list[Source]()
-    yesterday = (datetime.fromtimestamp(opens, UTC) - timedelta(days=1)).date().isoformat()
     for source in settings.sources:
-        address, _, pin = source.partition(PIN)
         try:
-            data, changed = _fetched(address.replace("{date}", yesterday), settings)
-            if pin and hashlib.sha256(data).hexdigest() != pin.strip().lower():
-                raise Unusable("it has another SHA-256 than the one in the settings")
-            numbers, made = read_numbers(data, plan)
-            changed = made if made is not None else changed
-            if changed is not None and closes - changed > settings.max_age_days * DAY_SECONDS:
-                age_days = (closes - changed) / DAY_SECONDS
+            complaints = read_source(source, settings, plan, opens)
+            if complaints.made is not None and closes - complaints.made > settings.max_age_days * DAY_SECONDS:
+                age_days = (closes - complaints.made) / DAY_SECONDS
                 raise Unusable(f"it is {age_days:.1f} days old, more than max_age_days ({settings.max_age_days:g})")
-            if len(numbers) > settings.max_numbers:
-                raise Unusable(f"it holds {len(numbers)} numbers, more than max_numbers ({settings.max_numbers})")
-            if not numbers:
-                raise Unusable(f"it holds no number of the plan {plan.name}")
         except Unusable as error:
-            sources.append(Source(address, 0, str(error)))
+            sources.append(Source(source.partition(PIN)[0], 0, str(error)))
         else:
-            hinted |= numbers
-            sources.append(Source(address, len(numbers)))
+            hinted |= complaints.numbers.keys()
+            sources.append(Source(source.partition(PIN)[0], len(complaints.numbers)))
     return frozenset(hinted), sources
+
+
+@dataclass(frozen=True)
+class Complaints:
+    """The content of a source: how often it names each number. ``made`` (unix seconds): by itself, its file or server.
+
+    ``skipped`` texts are no numbers of the plan.
+    """
+
+    form: str
+    numbers: Counter[str]
+    skipped: int
+    made: int | None
+    sha256: str
+
+
+def read_source(source: str, settings: HintSettings, plan: NumberingPlan, now: int) -> Complaints:
+    """Reads a file or an address. ``{date}`` in it is the day before ``now``, and a pinned digest is compared."""
+    address, _, pin = source.partition(PIN)
+    yesterday = (datetime.fromtimestamp(now, UTC) - timedelta(days=1)).date().isoformat()
+    data, changed = _fetched(address.replace("{date}", yesterday), settings)
+    digest = hashlib.sha256(data).hexdigest()
+    if pin and digest != pin.strip().lower():
+        raise Unusable("it has another SHA-256 than the one in the settings")
+    form, numbers, skipped, made = _read(data, plan)
+    if len(numbers) > settings.max_numbers:
+        raise Unusable(f"it holds {len(numbers)} numbers, more than max_numbers ({settings.max_numbers})")
+    if not numbers:
+        raise Unusable(f"it holds no number of the plan {plan.name}")
+    return Complaints(form, numbers, skipped, changed if made is None else made, digest)
 
 
 def _fetched(address: str, settings: HintSettings) -> tuple[bytes, int | None]:
@@ -159,34 +182,43 @@ def _bounded(data: bytes, settings: HintSettings) -> bytes:
 
 
 def read_numbers(data: bytes, plan: NumberingPlan) -> tuple[frozenset[str], int | None]:
-    """The numbers in a source, and when it was made (unix seconds), where it says so. What is no number is skipped.
-
-    A list of ours, PhoneBlock's JSON, the FTC's CSV, or a number a line.
-    """
-    try:
-        text = data.decode("utf-8-sig")
-        texts, made = _texts(text)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error):
-        raise Unusable("it is no list of numbers that this release reads") from None
-    numbers = set[str]()
-    for number in texts:
-        try:
-            numbers.add(str(plan.parse(number)))
-        except HushcallError:
-            continue
+    """The numbers in a source, and when it was made (unix seconds), where it says so. What is no number is skipped."""
+    _, numbers, _, made = _read(data, plan)
     return frozenset(numbers), made
 
 
-def _texts(text: str) -> tuple[list[str], int | None]:
+def _read(data: bytes, plan: NumberingPlan) -> tuple[str, Counter[str], int, int | None]:
+    """A list of ours, PhoneBlock's JSON, the FTC's CSV, or a number a line."""
+    try:
+        form, texts, made = _texts(data.decode("utf-8-sig"))
+        counts = Counter[str]()
+        for text, count in texts:
+            counts[text] += count
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error):
+        raise Unusable("it is no list of numbers that this release reads") from None
+    numbers, skipped = Counter[str](), 0
+    for text, count in counts.items():
+        try:
+            numbers[str(plan.parse(text))] += count
+        except HushcallError:
+            skipped += 1
+    return form, numbers, skipped, made
+
+
+def _texts(text: str) -> tuple[str, Iterable[tuple[str, int]], int | None]:
+    """Format, texts that may be numbers, each with how often it is named, and when the source was made."""
     if text.startswith('{"format":"hushcall-list/'):
         blocklist = Blocklist.from_bytes(text.encode())
-        return [entry.number for entry in blocklist.entries], blocklist.made
+        counted = [(entry.number, max(1, round(entry.estimate))) for entry in blocklist.entries]
+        return OURS, counted, blocklist.made
     if text.lstrip().startswith("{"):
-        return [str(row["phone"]) for row in json.loads(text)["numbers"] if row.get("votes", 1)], None
+        votes = [(str(row["phone"]), int(row.get("votes", 1))) for row in json.loads(text)["numbers"]]
+        return PHONEBLOCK, [(number, count) for number, count in votes if count > 0], None
     first = text.partition("\n")[0].lower()
     if all(name in first for name in _FTC):
-        return _ftc(text)
-    return list(_lines(text)), None
+        numbers, made = _ftc(text)
+        return FTC, ((number, 1) for number in numbers), made
+    return PLAIN, ((number, 1) for number in _lines(text)), None
 
 
 def _ftc(text: str) -> tuple[list[str], int | None]:

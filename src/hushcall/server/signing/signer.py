@@ -203,6 +203,12 @@ class _Draft:
                 self.changes[path] = None
 
 
+def target_infos(files: Mapping[str, bytes]) -> dict[str, TargetFile]:
+    """The targets that are signed now, by path."""
+    metadata = read_online(files)["targets"]
+    return dict(metadata.signed.targets) if metadata else {}
+
+
 def list_info(length: int, sha256: str, version: int) -> TargetFile:
     """The info of a list. Its version tells a phone which delta to fetch."""
     return TargetFile(length, {"sha256": sha256}, LIST, {"custom": {"version": version}})

@@ -183,6 +183,12 @@ def _revoke_device(service: Service, form: ActionForm) -> Outcome:
     return Outcome("device-revoked", "/access")
 
 
+@_action("delete-device", "devices", "Delete a device and what names it", "Delete it", ("device",))
+def _delete_device(service: Service, form: ActionForm) -> Outcome:
+    service.devices.delete(form.device)
+    return Outcome("device-deleted", "/access")
+
+
 @_action("invite", "devices", "Make an invite code", "Make it", ("uses", "note"))
 def _make_invite(service: Service, form: ActionForm) -> Outcome:
     return Outcome("", "/access", secret=service.devices.invite(form.uses, form.note, service.now))

@@ -14,13 +14,14 @@ from sqlalchemy.engine import Connection
 from hushcall.errors import InvalidNumber
 from hushcall.formats.ranges import Range
 from hushcall.protocol.blocklist import Entry
+from hushcall.protocol.imported import Imported
 from hushcall.protocol.numbers import NANP, NumberingPlan, plan_named
 from hushcall.protocol.states import HAS_FINDINGS, PUBLISHED
 from hushcall.server.db import schema
 from hushcall.server.db.rows import AllowedRow, AppealRow, HitterRow, buckets_of, newest_round, typed
 from hushcall.server.db.store import Store
 from hushcall.server.http.public_cache import PublishedList
-from hushcall.server.publishing import exclusions
+from hushcall.server.publishing import exclusions, imports
 from hushcall.server.publishing.exclusions import Exclusions, read_exclusions
 from hushcall.server.settings import Settings
 from hushcall.server.web.rendering import Bucket
@@ -203,9 +204,10 @@ class Story:
     appeals: tuple[AppealRow, ...]
     allowed: AllowedRow | None
     block: Range | None  # the rented block around it
+    imported: Imported | None
 
 
-def story(store: Store, settings: Settings, published: PublishedList | None, number: str) -> Story:
+def story(store: Store, settings: Settings, published: PublishedList | None, number: str, now: int) -> Story:
     rows, table = schema.hitters.c, schema.rounds.c
     figures = (rows.estimate, rows.low, rows.high, rows.p_value, rows.length, rows.strict, rows.hinted)
     query = (
@@ -227,4 +229,5 @@ def story(store: Store, settings: Settings, published: PublishedList | None, num
         words = verdict.words(number, sightings[0].round if sightings else None, published=was_published)
     blocks = published is not None and entry is not None and published.header.block(entry)
     around = published.ranges.around(number) if published else None
-    return Story(number, entry, blocks, words, sightings, tuple(log), allowed, around)
+    named = imports.find(store, number, now)
+    return Story(number, entry, blocks, words, sightings, tuple(log), allowed, around, named)

@@ -137,7 +137,11 @@ class Site:
             value.forget()
 
     def welcome_values(self) -> dict[str, Any]:
-        return {"budget": self.budget(), "live": self.pages["parts/live_public.html"].get().data.decode()}
+        from hushcall.decoding import planning  # imports scipy and numba: too long for the server's start
+
+        budget = self.budget()
+        needed = planning.needed_in_words(budget.profile, self.service.plan)
+        return {"budget": budget, "needed": needed, "live": self.pages["parts/live_public.html"].get().data.decode()}
 
     def budget(self) -> Budget:
         """The privacy budget of the newest round, or of the first one to come."""

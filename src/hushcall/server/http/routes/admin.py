@@ -10,12 +10,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from hushcall.errors import InvalidParameter
+from hushcall.errors import InvalidParameter, NotFound
 from hushcall.protocol.states import RoundState
 from hushcall.server.auth.devices import Admin
 from hushcall.server.http.context import RoundId, operator, parsed_number, service_of
 from hushcall.server.problems import Problem, refusals
-from hushcall.server.publishing import exclusions, publisher
+from hushcall.server.publishing import exclusions, imports, publisher
 from hushcall.server.rounds import holding
 from hushcall.server.rounds.round_status import newest_statuses, status
 from hushcall.server.service import Service
@@ -135,7 +135,12 @@ def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
     store, text = service_of(request).store, parsed_number(request, number)
     entries = [asdict(row) for row in exclusions.appeals(store, text)]
     allowed = bool(exclusions.allowlist(store, text))
-    return {"number": text, "seen": publisher.history(store, text), "appeals": entries, "allowed": allowed}
+    named = imports.find(store, text, service_of(request).now)
+    sources = (
+        {name: {"complaints": count, "until": until} for name, (count, until) in named.sources.items()} if named else {}
+    )
+    seen = publisher.history(store, text)
+    return {"number": text, "seen": seen, "imported": sources, "appeals": entries, "allowed": allowed}
 
 
 @router.get("/appeals", summary="The log of appeals")
@@ -206,6 +211,18 @@ def revoke(request: Request, device: DeviceId) -> Response:
     admin, service = operator(request, "devices"), service_of(request)
     with _acting(service, admin, "revoke", f"device {device}"):
         service.devices.revoke(device, service.now)
+    return Response(status_code=204)
+
+
+@router.post("/devices/{device}/delete", status_code=204, responses=refusals("not-found"), summary="Delete a device")
+def delete(request: Request, device: DeviceId) -> Response:
+    """With every row that names it. What sealed tallies hold of it stays: nobody can tell which report is its own."""
+    admin, service = operator(request, "devices"), service_of(request)
+    try:
+        with _acting(service, admin, "delete device", f"device {device}"):
+            service.devices.delete(device)
+    except NotFound as error:
+        raise Problem("not-found", error.fact) from None
     return Response(status_code=204)
 
 

@@ -5,6 +5,7 @@ No page needs a script. Scripts fetch parts of the same pages.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote
 
@@ -18,7 +19,7 @@ from hushcall.server.auth.operators import COOKIE, SESSION_SECONDS, Session, fro
 from hushcall.server.http.context import RoundId, context_of, parsed_number, service_of
 from hushcall.server.http.public_cache import answer
 from hushcall.server.problems import Problem
-from hushcall.server.publishing import exclusions
+from hushcall.server.publishing import exclusions, imports
 from hushcall.server.rounds.round_status import one_round
 from hushcall.server.web import findings
 from hushcall.server.web.actions import ACTIONS, checked, perform
@@ -108,6 +109,25 @@ def owner(request: Request) -> Response:
     return answer(request, site_of(request).pages["owner.html"].get(), "no-cache")
 
 
+@router.get("/leave")
+def leave_page(request: Request) -> Response:
+    return shown(request, visitor(request), "leave.html", deleted=False, problem="")
+
+
+@router.post("/leave")
+def leave(request: Request, form: Form) -> Response:
+    """An owner has a device deleted: who has its token may."""
+    problem = None
+    try:
+        context_of(request).login_limit.check((request.client.host if request.client else "").encode())
+        service_of(request).devices.delete_own(form.get("token", "").strip()[:200])
+    except Problem as error:
+        problem = error
+    status = 200 if problem is None else problem.kind.status
+    words = problem and (problem.detail or problem.kind.title)
+    return shown(request, visitor(request), "leave.html", status, deleted=problem is None, problem=words)
+
+
 @router.get("/docs")
 def docs(request: Request) -> Response:
     """The API in words, drawn from OpenAPI here: no script from elsewhere."""
@@ -142,7 +162,12 @@ def live_decided(request: Request) -> Response:
 def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
     newest = site_of(request).lists.newest()
     result = None if newest is None else search(newest, q, page)
-    return shown(request, visitor(request), "list.html", list=newest, search=result, asked=q, exports=WRITERS.values())
+    values: dict[str, Any] = {"list": newest, "search": result, "asked": q, "exports": WRITERS.values()}
+    service, named = service_of(request), None
+    with suppress(Problem):
+        named = imports.find(service.store, parsed_number(request, q), service.now)
+    values |= {"imported": named, "sources": imports.published_sources(service.store)}
+    return shown(request, visitor(request), "list.html", **values)
 
 
 @router.get("/numbers")
@@ -158,7 +183,8 @@ def number_page(request: Request, number: str) -> Response:
         text = parsed_number(request, number[:40])
     except Problem as problem:
         return _refused(request, session, problem)
-    story = findings.story(site.service.store, site.service.settings, site.lists.newest(), text)
+    service = site.service
+    story = findings.story(service.store, service.settings, site.lists.newest(), text, service.now)
     bars = sightings([(row.estimate, row.low, row.high) for row in story.sightings])
     return shown(request, session, "number.html", story=story, bars=bars)
 

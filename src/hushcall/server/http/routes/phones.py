@@ -157,6 +157,19 @@ def plan(request: Request, name: Annotated[str, Path(max_length=64)]) -> Respons
     return Response(data, media_type="application/json", headers={"cache-control": "public, max-age=86400"})
 
 
+@router.delete(
+    "/devices/self",
+    status_code=204,
+    responses=refusals("unknown-token"),
+    openapi_extra={"security": [{"device": []}]},
+    summary="Delete the device that asks",
+)
+def leave(request: Request) -> Response:
+    """With every row that names it, also of the round that is open. A revoked device may ask too."""
+    service_of(request).devices.delete_own(bearer(request))
+    return Response(status_code=204)
+
+
 @router.get("/devices/challenge", response_model=Challenge, summary="What enrolment asks for")
 def challenge(request: Request) -> dict[str, int | str]:
     """The work to prove before enrolling; 0 bits where none is asked. It changes every ten minutes."""
