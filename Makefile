@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+PACKAGES := . lab home
+
 # Test workers: one more than two cores, because some tests wait.
 JOBS   ?= 3
 
@@ -10,7 +12,7 @@ JOBS   ?= 3
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-night check format pictures prove prove-long bench coverage clean interop docs pdf package lock sbom audit
+.PHONY: help demo test test-all test-night check format pictures prove prove-long bench coverage clean interop docs pdf package same-bytes smoke lock sbom audit
 
 # LOCKED=1 installs the versions of locks/ by hash. Otherwise pip takes the newest that pyproject.toml allows.
 LOCKED ?=
@@ -131,19 +133,31 @@ pdf: docs  ## docs/mechanism.md as site/mechanism.pdf, printed by the Chromium t
 	  --no-pdf-header-footer --print-to-pdf=site/mechanism.pdf "file://$(CURDIR)/site/mechanism.html" 2>/dev/null
 	@echo "Printed: site/mechanism.pdf"
 
-package: $(VENV)/.dev  ## wheels and source archives of all three packages, in dist/
-	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python -m build --outdir dist lab
-	$(BIN)/python -m build --outdir dist home
+# The same bytes in every folder: hatchling sorts, and takes its times from SOURCE_DATE_EPOCH. LOCKED=1 fixes hatchling.
+package: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
+package: $(VENV)/.dev  ## wheels and source archives of all packages, in dist/, and their digests
+	@rm -rf dist
+	@for each in $(PACKAGES); do $(BIN)/python -m build $(if $(LOCKED),--no-isolation) --outdir dist $$each || exit 1; done
+	@cd dist && sha256sum *
+
+# After package: a clone of this commit elsewhere, built with the same tools.
+same-bytes: ## what is in dist/ is built again elsewhere, and must be the same bytes
+	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && git clone --quiet . "$$place/clone" && \
+	  export SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" && for each in $(PACKAGES); do $(BIN)/python -m build \
+	  $(if $(LOCKED),--no-isolation) --outdir "$$place/dist" "$$place/clone/$$each" > /dev/null || exit 1; done && \
+	  cd "$$place/dist" && sha256sum * > "$$place/sums" && cd "$(CURDIR)/dist" && sha256sum --check "$$place/sums"
+
+smoke: package  ## the wheels of dist/ in a fresh environment, used: make smoke SMOKE="python3.11 python3.14"
+	@for each in $(or $(SMOKE),$(BIN)/python); do $$each tests/smoke.py dist || exit 1; done
 
 # The locks include the build backend, so that everything is installed by hash.
 lock: $(VENV)/.dev  ## renew locks/ with the newest versions that pyproject.toml allows
 	@$(PIP) --quiet uv
-	@for each in 'lab:server:' 'dev:dev:-e home'; do rest=$${each#*:}; \
-	  printf 'editables\nhatchling>=1.24\n-e .[%s]\n-e lab\n%s\n' "$${rest%:*}" "$${rest#*:}" | \
+	@for each in 'lab .[server] lab' 'home . home' 'dev .[dev] lab home'; do set -- $$each; shift; \
+	  { printf 'editables\nhatchling>=1.24\n'; printf -- '-e %s\n' "$$@"; } | \
 	  $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate --no-strip-extras --no-emit-package hushcall --no-emit-package hushcall-lab --no-emit-package hushcall-home --quiet --upgrade \
-	  --output-file locks/$${each%%:*}.txt || exit 1; done
+	  --output-file locks/$${each%% *}.txt || exit 1; done
 	$(BIN)/python docs/licences.py
 
 sbom: $(BIN)/python  ## bill of materials, in dist/hushcall.cdx.json (CycloneDX)

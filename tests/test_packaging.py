@@ -24,11 +24,12 @@ from hushcall.formats.blocklists import WRITERS
 from hushcall.version import __version__
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LAB, HOME = (
-    tomllib.loads((ROOT / name / "pyproject.toml").read_text(encoding="utf-8"))["project"] for name in ("lab", "home")
-)
-LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8") for name in ("lab", "dev")}
+PROJECTS = {
+    folder: tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for folder in (".", "lab", "home")
+}
+PROJECT, LAB, HOME = PROJECTS.values()
+LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8") for name in ("lab", "home", "dev")}
 REASONS = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
 LICENCES = (ROOT / "locks" / "README.md").read_text(encoding="utf-8")
 MAX_WHEEL_BYTES = 700_000
@@ -36,9 +37,11 @@ MAX_WHEEL_BYTES = 700_000
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 
 
-def test_a_citation_names_this_version() -> None:
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+def test_everything_that_names_the_release_names_this_version() -> None:
+    citation, changes = ((ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
     assert f"\nversion: {__version__}\n" in citation
+    assert f"The current version is {__version__}." in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[:2] == ["Unreleased", __version__]
     assert f"\nlicense: {PROJECT['license']}\n" in citation
 
 
@@ -111,7 +114,8 @@ def test_every_package_has_its_licence_on_a_page_and_what_is_installed_says_the_
 def test_the_version_is_said_and_is_the_package_s() -> None:
     said = subprocess.run([*HUSHCALL, "--version"], capture_output=True, text=True, check=True).stdout
     assert said == f"hushcall {__version__}\n"
-    assert PROJECT["version"] == LAB["version"] == HOME["version"] == __version__
+    assert PROJECT["dynamic"] == ["version"]  # of src/hushcall/version.py
+    assert LAB["version"] == HOME["version"] == __version__
     assert LAB["dependencies"][0] == f"hushcall[server]=={__version__}"
     assert HOME["dependencies"][0] == f"hushcall=={__version__}"
 
@@ -144,6 +148,7 @@ class Built:
 
 
 def build(folder: Path, source: Path) -> Built:
+    folder.mkdir(exist_ok=True)
     run([sys.executable, "-m", "build", "--outdir", folder, source], folder)
     (wheel,), (archive,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return Built(wheel, archive)
@@ -176,6 +181,23 @@ def test_a_release_holds_all_that_it_needs(built: Built) -> None:
     assert {"Makefile", "LICENSE", "locks/dev.txt", "deploy/Containerfile", "tests/test_packaging.py"} <= names
     assert {"lab/pyproject.toml", "lab/LICENSE", "lab/src/hushcall_lab/cli/demo.py"} <= names
     assert {"home/pyproject.toml", "home/LICENSE", "home/src/hushcall_home/locale/de.po"} <= names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", PROJECTS)
+def test_another_folder_and_another_day_give_the_same_bytes(folder: str, tmp_path: Path) -> None:
+    """The second build is of the first one's source archive."""
+    builds = [build(tmp_path / "dist", ROOT / folder)]
+    with tarfile.open(builds[0].archive) as packed:
+        packed.extractall(tmp_path / "elsewhere", filter="data")
+    (source,) = (tmp_path / "elsewhere").iterdir()
+    for path in source.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        path.chmod(0o700)
+    builds.append(build(tmp_path / "again", source))
+    for kind in ("wheel", "archive"):
+        first, second = (getattr(one, kind) for one in builds)
+        assert (first.name, first.read_bytes()) == (second.name, second.read_bytes())
 
 
 @pytest.mark.slow

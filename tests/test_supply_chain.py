@@ -39,15 +39,20 @@ def events(*steps: dict[str, str]) -> dict[str, Any]:
 
 def test_every_package_of_the_lock_is_in_the_bill_with_all_its_hashes_and_a_licence() -> None:
     sbom = script("sbom")
-    made = sbom.document(LAB, sbom.licences(), "1.2.3")
-    pinned = script("audit").pins(LAB)
+    locks = {name: (LOCKS / f"{lock}.txt").read_text(encoding="utf-8") for name, lock in sbom.LOCKS.items()}
+    assert set(locks) == {"hushcall", "hushcall-lab", "hushcall-home"}
+    made = sbom.document(locks, sbom.licences(), "1.2.3")
+    pinned = script("audit").pins(LAB) | script("audit").pins(locks["hushcall-home"])
     assert {one["name"]: one["version"] for one in made["components"]} == pinned
     hashes = [file["content"] for one in made["components"] for file in one["externalReferences"][0]["hashes"]]
-    assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", LAB))
+    assert set(hashes) == set(re.findall(r"sha256:([0-9a-f]{64})", "".join(locks.values())))
+    assert {one["ref"]: len(one["dependsOn"]) for one in made["dependencies"]} == {
+        name: len(script("audit").pins(lock)) for name, lock in locks.items()
+    }
     assert all("unknown" not in json.dumps(one["licenses"]) for one in made["components"])
     assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
-    assert made == sbom.document(LAB, sbom.licences(), "1.2.3")
-    assert made["serialNumber"] != sbom.document(LAB, sbom.licences(), "1.2.4")["serialNumber"]
+    assert made == sbom.document(locks, sbom.licences(), "1.2.3")
+    assert made["serialNumber"] != sbom.document(locks, sbom.licences(), "1.2.4")["serialNumber"]
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,3 @@
 """The release. A module of its own, so that importing it brings nothing else."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from tests.server.conftest import MakeService
-from tests.server.serving import SPAM, Clock, Village, newest, settings_for
+from tests.server.serving import SPAM, Clock, Village, newest
 
 from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.server.db import schema
 from hushcall.server.ingest.ingest import Intake
 from hushcall.server.problems import Problem
 from hushcall.server.rounds import holding
-from hushcall.server.service import Service, open_service
+from hushcall.server.service import Service
 
 CALLERS = [SPAM] * 40
 
@@ -89,15 +89,6 @@ def test_a_round_closed_early_by_hand_says_so(lite: Service, clock: Clock) -> No
     clock.now += 1
     lite.rounds.advance(lite.now, force=True)
     assert newest(lite).closes == lite.now
-
-
-def test_a_database_of_a_newer_release_is_refused_in_words(tmp_path: Path) -> None:
-    service = open_service(settings_for(tmp_path))
-    with service.store.write("a later release") as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    service.close()
-    with pytest.raises(InvalidParameter, match="update this one"):
-        open_service(settings_for(tmp_path))
 
 
 def test_what_is_refused_after_a_round_leaves_no_row_in_it(village: Village) -> None:

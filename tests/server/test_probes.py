@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -14,11 +15,13 @@ from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, Clock, Handset, Village, bearer, operator_token, serving
 
 from hushcall import __version__
+from hushcall.errors import InvalidParameter
 from hushcall.protocol.problems import URN
 from hushcall.server import metrics
 from hushcall.server.db import schema
 from hushcall.server.http import readiness
 from hushcall.server.service import Service
+from hushcall.server.settings import load_settings
 
 DAY = 86_400
 
@@ -46,6 +49,20 @@ def samples(client: httpx.Client, token: str) -> dict[str, float]:
 
 def test_a_server_that_answers_is_alive(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "alive", "version": __version__}
+
+
+def test_who_hears_of_a_vulnerability_is_told_where_it_is_set(make_service: MakeService, client: httpx.Client) -> None:
+    assert client.get("/.well-known/security.txt").status_code == 404
+    service = make_service("", server={"security_contact": "mailto:security@calls.example.org"})
+    with serving(service) as other:
+        answer = other.get("/.well-known/security.txt")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    fields = dict(line.split(": ", 1) for line in answer.text.splitlines())
+    assert fields["Contact"] == "mailto:security@calls.example.org"
+    ahead = datetime.fromisoformat(fields["Expires"]).timestamp() - service.now
+    assert 150 * DAY < ahead < 365 * DAY  # RFC 9116, 2.5.5: less than a year
+    with pytest.raises(InvalidParameter, match="must start with mailto:"):
+        load_settings(server={"security_contact": "mailto:a@b.example\nContact: tel:+1"})
 
 
 def test_a_server_whose_disk_is_all_but_full_is_not_ready_though_a_heartbeat_fits(

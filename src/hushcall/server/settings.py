@@ -7,6 +7,7 @@ code reads a property that has it.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,14 @@ class ServerSettings(_Section):
     workers: int = Field(default=1, ge=1, le=64, description="processes; more than one helps on PostgreSQL only")
     connections: int = Field(default=2000, ge=1, le=1_000_000, description="of a worker; more close the longest idle")
     access_log: bool = Field(default=False, description="log a line for each request, with route and status only")
+    security_contact: str = Field(default="", description="in /.well-known/security.txt, which is absent where empty")
+
+    @field_validator("security_contact", mode="after")
+    @classmethod
+    def _is_address(cls, contact: str) -> str:
+        if contact and not re.fullmatch(r"(mailto:|tel:|https://)[!-~]+", contact):
+            raise ValueError("security_contact must start with mailto:, tel: or https:// and hold no spaces")
+        return contact
 
 
 class RoundSettings(_Section):

@@ -187,5 +187,8 @@ def migrate(engine: Engine) -> None:
         try:
             command.upgrade(config, "head")
         except CommandError:
-            rule = "have a schema that this release knows: a newer hushcall has used it, so update this one"
+            rule = (
+                "have a schema that this release knows: a newer hushcall has used it. Nothing was changed: "
+                "update this one, or put a backup from before back ('hushcall restore FILE --overwrite')"
+            )
             raise InvalidParameter("database", rule, engine.url.render_as_string(hide_password=True)) from None

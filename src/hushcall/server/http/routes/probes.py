@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from hushcall.protocol.blocklist import iso
 from hushcall.server import metrics
 from hushcall.server.auth.devices import token_hash
 from hushcall.server.http.context import bearer, context_of, operator, service_of
@@ -18,6 +19,7 @@ from hushcall.server.problems import Problem, refusals
 from hushcall.version import __version__
 
 router = APIRouter(tags=["probes"])
+MONTH_SECONDS = 30 * 86_400
 READER_SECONDS = 3600.0
 """How long a token that may read is accepted without the database: metrics are needed most when that is away."""
 _MAX_READERS = 100
@@ -35,6 +37,16 @@ class Readiness(BaseModel):
 async def health() -> dict[str, str]:
     """The process answers: no database is asked, so that a slow one does not restart it."""
     return {"status": "alive", "version": __version__}
+
+
+@router.get("/.well-known/security.txt", include_in_schema=False)
+async def security(request: Request) -> Response:
+    """RFC 9116. Its date is always more than five months and less than six ahead."""
+    service = service_of(request)
+    if not (contact := service.settings.server.security_contact):
+        raise Problem("not-found")
+    expires = service.now // MONTH_SECONDS * MONTH_SECONDS + 6 * MONTH_SECONDS
+    return PlainTextResponse(f"Contact: {contact}\nExpires: {iso(expires)}\nPreferred-Languages: en\n")
 
 
 @router.get(
