@@ -107,7 +107,7 @@ def test_what_only_warns_is_exported_on_request_as_the_docs_show(tmp_path: Path)
     twice = Entry("+12025550143", START - DAY, START, 2, 42.0, 36.0, 48.0, 1e-9, 1)
     once = Entry("+12025550199", START, START, 1, 21.0, 15.0, 27.0, 1e-9, 1)
     source = tmp_path / "blocklist.jsonl"
-    source.write_bytes(Blocklist(2, 2, START + DAY, replace(TERMS, block_rounds=2), (twice, once)).to_bytes())
+    source.write_bytes(Blocklist(2, 2, START + DAY, replace(TERMS, block_days=2), (twice, once)).to_bytes())
     for arguments in ((), ("--warned",)):
         shown = " ".join(("$ hushcall export --to plain --list blocklist.jsonl", *arguments))
         said = run("--to", "plain", "--list", source, *arguments).stdout.decode()

@@ -161,7 +161,7 @@ def test_a_large_list_takes_little_more_memory_than_its_bytes(large: bytes) -> N
 
 
 def test_a_list_of_format_2_warns_first_and_blocks_by_its_own_rule() -> None:
-    terms = ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7, block_rounds=3)
+    terms = ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7, block_days=3)
     once = Entry("+12025550143", 0, 0, 1, 500.0, 400.0, 600.0, 1e-9, window=1)
     entries = [replace(once, number=f"+1202555020{place}", days=days, window=w) for place, (days, w) in enumerate(RUNS)]
     loaded = LoadedList.from_bytes(Blocklist(1, 3, 0, terms, tuple(entries)).to_bytes())

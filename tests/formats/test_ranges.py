@@ -48,7 +48,7 @@ def test_blocks_are_those_of_the_rule_and_none_stands_twice() -> None:
 def test_numbers_that_only_warn_make_no_block_anywhere() -> None:
     made = listing(TEN)
     over_a_day = tuple(replace(entry, window=1) for entry in made.entries)
-    warned = replace(made, header=replace(made.header, block_rounds=99), entries=over_a_day)
+    warned = replace(made, header=replace(made.header, block_days=99), entries=over_a_day)
     assert not warned.to_block().entries
     assert ranges_of(warned).widest == ()
     assert CheckIndex(warned).ranges.around("+4930987659") is None, "clients would block by the votes of the block"

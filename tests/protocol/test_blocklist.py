@@ -259,7 +259,7 @@ def test_a_phone_follows_a_delta_without_parsing_an_entry(monkeypatch: pytest.Mo
 
 
 def test_a_list_of_format_2_says_over_how_many_rounds_and_when_to_block() -> None:
-    terms = ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7, block_rounds=2)
+    terms = ListHeader("subspace", 4.0, 10, 0.001, "nanp-2026", 7, block_days=2)
     once = Entry("+12025550143", 0, 0, 1, 20.0, 12.0, 30.0, 1e-9, window=1)
     twice, weekly = replace(once, number="+12025550144", days=2), replace(once, number="+12025550145", window=7)
     made = Blocklist(1, 3, 0, terms, (once, twice, weekly))
@@ -267,7 +267,7 @@ def test_a_list_of_format_2_says_over_how_many_rounds_and_when_to_block() -> Non
     assert Blocklist.from_bytes(made.to_bytes()) == made
     assert [terms.block(entry) for entry in made.entries] == [False, True, True]
     assert [entry.number for entry in made.to_block().entries] == ["+12025550144", "+12025550145"]
-    older = Blocklist(1, 3, 0, replace(terms, block_rounds=None), (replace(once, window=0),))
+    older = Blocklist(1, 3, 0, replace(terms, block_days=None), (replace(once, window=0),))
     assert older.format == "hushcall-list/1"
     assert b"window" not in older.to_bytes().splitlines()[1]
     assert older.to_block() == older

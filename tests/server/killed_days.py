@@ -1,10 +1,11 @@
 """A program that plays days over HTTP against a server that dies at every boundary, for ``test_kill_days.py``.
 
-``python killed_days.py FOLDER URL DAYS prepare|whole|killed``. ``prepare`` makes the server's data and its devices, in
-FOLDER and the database at URL (empty: SQLite). ``whole`` plays DAYS days on a copy of that, ``killed`` does the same
-with a server that is killed before and after every commit of every round, once each, and started again; phones ask
-again until they are answered. Both print one line of JSON: how often the server died, where, a digest of every row by
-table, and over how many rounds numbers were found.
+``python killed_days.py FOLDER URL ROUNDS prepare|whole|killed [HOURS [EVERY]]``. ``prepare`` makes a server's data and
+devices, in FOLDER and the database at URL (empty: SQLite). ``whole`` plays ROUNDS rounds of HOURS (24) hours on a copy
+of that, ``killed`` does the same with a server that is killed before and after every commit of every round, once each
+(with EVERY, at one in so many), and started again; phones ask again until they are answered. Both print one line of
+JSON: how often the server died, where, a digest of every row by table, over how many rounds numbers were found, and how
+many phones took part how often on a day.
 
 The server is forked after everything is imported, so that starting again takes a moment. It draws from coins that
 follow from the newest round: killed or not, it draws the same ones.
@@ -19,13 +20,16 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import urllib3
 from tests.server.serving import START, Clock, everything, operator_token, settings_for
 
+from hushcall.client.client import Client
 from hushcall.errors import Unreachable
 from hushcall.protocol.numbers import NANP
 from hushcall.protocol.randomness import seeded
@@ -43,7 +47,10 @@ SPAMMERS = (
     ),  # two dozen calls a day: of no use to a day, enough for a window
 )
 REGION = (202, 303, 404)
-MAX_DEATHS = 1000
+MAX_DEATHS = 10_000
+PERIOD = int(sys.argv[5]) * 3600 if len(sys.argv) > 5 else DAY_SECONDS
+ROUNDS_PER_DAY = DAY_SECONDS // PERIOD
+EVERY = int(sys.argv[6]) if len(sys.argv) > 6 else 1
 
 
 class RoundRand:
@@ -64,7 +71,7 @@ class RoundRand:
 
 def opened(folder: Path, url: str, clock: Callable[[], float], fault: Callable[[str], None]) -> Service:
     """With the default windows and tolerance; everything is decoded inside the server."""
-    changes: dict[str, Any] = {"profile": "balanced", "period": DAY_SECONDS}
+    changes: dict[str, Any] = {"profile": "balanced", "period": PERIOD}
     rand = RoundRand()
     service = open_service(settings_for(folder, url, round=changes, list={"window": 3}), rand, clock, fault)
     rand.service = service
@@ -109,7 +116,7 @@ class Mortal:
                 return
             row = service.rounds.newest()
             where = f"{row.id if row else 0} {name}"
-            if where not in died:
+            if where not in died and crc32(where.encode()) % EVERY == 0:
                 with self.deaths.open("a", encoding="utf-8") as file:
                     file.write(where + "\n")
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -139,8 +146,18 @@ class Mortal:
         os.waitpid(self.process, 0)
 
 
-def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
-    """All days; what is left in the end."""
+def whole_days(rounds: int) -> range:
+    """The days (UTC) of which every round was played."""
+    return range(-(-START // DAY_SECONDS), (START + rounds * PERIOD) // DAY_SECONDS)
+
+
+def reports_a_day(phone: Client, day: int) -> int:
+    query = "SELECT count(*) FROM rounds WHERE state IN ('sent', 'skipped') AND joined / 86400 = ?"
+    return phone.store.count(query, day)
+
+
+def play(folder: Path, url: str, rounds: int, kill: bool) -> dict[str, Any]:
+    """All rounds; what is left in the end."""
     clock = SharedClock(float(START))
     server = Mortal(folder, url, clock, kill)
     tokens = json.loads((folder / "tokens.json").read_text("utf-8"))
@@ -167,8 +184,9 @@ def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
     def advance() -> None:
         operator.ask("POST", "/v1/admin/rounds/advance")
 
-    for day in range(1, days + 1):
-        fleet.hear(stream.day(day))
+    for number in range(1, rounds + 1):
+        if (number - 1) % ROUNDS_PER_DAY == 0:
+            fleet.hear(stream.day(number // ROUNDS_PER_DAY + 1))
         until_done(advance)
         fleet.forget_round()
         info = until_done(lambda: fleet.round)
@@ -178,9 +196,10 @@ def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
             clock.now = moment + 1
             until_done(advance)
         status = until_done(lambda: operator.ask("GET", f"/v1/admin/rounds/{info.round}"))  # noqa: B023
-        if (info.round, status["state"]) != (day, "published"):
-            raise AssertionError((day, info.round, status["state"]))
-        clock.now = max(info.opens + DAY_SECONDS, clock.now)
+        if (info.round, status["state"]) != (number, "published"):
+            raise AssertionError((number, info.round, status["state"]))
+        clock.now = max(info.opens + PERIOD, clock.now)
+    joined = Counter(reports_a_day(phone, day) for phone in fleet.phones for day in whole_days(rounds))
     fleet.close()
     server.end()
     service = opened(folder, url, clock, lambda _: None)
@@ -192,18 +211,19 @@ def play(folder: Path, url: str, days: int, kill: bool) -> dict[str, Any]:
         "where": server.deaths.read_text("utf-8").splitlines(),
         "digests": {name: hashlib.sha256(repr(values).encode()).hexdigest() for name, values in rows.items()},
         "sizes": {name: len(values) for name, values in rows.items()},
+        "joined": sorted(joined.items()),
         "found": sorted({(row[0], row[1], row[-2]) for row in rows["hitters"]}),
     }
 
 
 def main() -> None:
     """One part of it."""
-    folder, url, days, part = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    folder, url, rounds, part = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
     multiprocessing.set_start_method("fork")
     if part == "prepare":
         prepare(folder, url)
     else:
-        print(json.dumps(play(folder, url, days, part == "killed")))
+        print(json.dumps(play(folder, url, rounds, part == "killed")))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def all_sightings(service: Service) -> tuple[Entry, ...]:
     with service.store.read() as connection:
         never = exclusions.kept_off_by_operators(connection)
     newest = max(row.round for row in rows)
-    return listed(sightings, newest, WINDOW, never, service.settings.list.block_rounds)
+    return listed(sightings, newest, WINDOW, never, service.settings.list.block_days)
 
 
 def bytes_of(service: Service, version: int) -> bytes:

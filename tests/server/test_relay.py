@@ -25,7 +25,7 @@ from hushcall.errors import InvalidMessage, Refused
 from hushcall.protocol.anonymity import ohttp
 from hushcall.protocol.anonymity.tokens import TOKEN_BYTES
 from hushcall.protocol.randomness import os_entropy, seeded
-from hushcall.server.anonymity import GATEWAY_ROUNDS, GatewayKeys
+from hushcall.server.anonymity import GATEWAY_DAYS, GatewayKeys
 from hushcall.server.db import schema
 from hushcall.server.http.routes.gateway import ADDRESS, PADDING_BYTES
 from hushcall.server.relay import GATEWAY_PATH, Follower, RelaySettings
@@ -138,13 +138,13 @@ def test_the_gateway_s_key_changes_and_the_one_before_is_accepted_for_as_long(
 ) -> None:
     service = make_service(database, round={"anonymous": True}, intake=GENEROUS)
     keys, seen = GatewayKeys(service.store, os_entropy, clock=lambda: clock.now), dict[int, ohttp.KeyConfig]()
-    for number in range(1, 2 * GATEWAY_ROUNDS + 2):
+    for number in range(1, 2 * GATEWAY_DAYS + 2):
         assert service.rounds.open(service.now) == number
         seen[number] = keys.configs()[0]
         with service.store.write("a round is over") as connection:
             connection.execute(sa.update(schema.rounds).values(state="published"))
         clock.now += PERIOD
-    first, second, third = (seen[number] for number in (1, GATEWAY_ROUNDS, 2 * GATEWAY_ROUNDS))
+    first, second, third = (seen[number] for number in (1, GATEWAY_DAYS, 2 * GATEWAY_DAYS))
     assert len({first.public, second.public, third.public}) == 3
     assert len(set(seen.values())) == 3
     clock.now += 2

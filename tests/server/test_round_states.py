@@ -108,7 +108,7 @@ def test_a_window_of_rounds_is_a_window_of_days_for_clients(
     service = make_service(round={"period": period}, list={"window": window})
     service.rounds.open(START)
     row = newest(service)
-    assert (row.window_rounds, row.window_days) == (window, days)
+    assert (row.window, row.window_days) == (days, days)
     assert round_status.round_info(service.store, row, START).to_plain()["window"] == days
 
 
@@ -117,7 +117,7 @@ def test_a_round_opened_before_keeps_the_window_that_it_was_signed_with(make_ser
     service.rounds.open(START)
     with service.store.write("as before") as connection:
         connection.execute(sa.update(schema.rounds).values(call_days=0))
-    assert newest(service).window_days == newest(service).window_rounds == 7
+    assert newest(service).window_days == newest(service).window == 7
 
 
 def test_force_takes_one_step_whatever_the_time_is(village: Village) -> None:

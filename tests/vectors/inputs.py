@@ -365,7 +365,7 @@ def lists() -> list[tuple[str, str, Vector]]:
     lines = text.splitlines(keepends=True)
     usual = {"list": newer, "contacts": [], "block_days": 2, "block_phones": None}
     held = {**usual, "list": text}
-    tiers = replace(new, header=replace(terms, block_rounds=32), entries=(
+    tiers = replace(new, header=replace(terms, block_days=32), entries=(
         replace(often, days=9, window=7, block=False), replace(many, window=1, block=True, hinted=True),
     )).to_bytes().decode()  # fmt: skip
     said = {**usual, "list": tiers, "block_days": None}

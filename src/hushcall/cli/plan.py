@@ -18,9 +18,10 @@ from hushcall.errors import InvalidParameter, MissingExtra
 from hushcall.mechanisms.privacy.statement import Deployment, calls_in_words, in_words, not_hidden, statement
 from hushcall.mechanisms.profiles import DEFAULT, EPSILON_OLH, PROFILES, TAU, Profile
 from hushcall.mechanisms.registry import MECHANISMS, MechanismSpec
+from hushcall.wording import counted
 
 if TYPE_CHECKING:
-    from hushcall.decoding.planning import Outlook
+    from hushcall.decoding.planning import Outlook, Wait
 
 DEFAULT_CROWD = 10_000
 
@@ -50,7 +51,7 @@ def plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show in words how many phones are needed, then what is detectable, how large a report is, and the gate.
+    """Show how many phones are needed, what is detectable, how large a report is, and how long rounds should be.
 
     On a month of complaints hushcall-lab experiment defaults prices level, tolerance, tiers and hints.
 
@@ -84,6 +85,7 @@ def plan(
             count = users if chosen.bucketed else max(everyone, users)
             rows.append((chosen.name, planning.outlook(chosen, count, spam, buckets)))
             show.step(bar, chosen.name, done, len(profiles))
+    lengths = _lengths(profiles, users, everyone, spam, buckets)
     gate = {"tau": TAU, "probability": fill_probability(PAPER_BINS, users)}
     asked = profiles[0] if len(profiles) == 1 else DEFAULT
     words = [planning.in_words(asked, max(everyone, users) if not asked.bucketed else users)]
@@ -96,6 +98,8 @@ def plan(
                 "spam": spam,
                 "gate": gate,
                 "words": words,
+                "round_hours": planning.best_hours(lengths, spam),
+                "waits": [asdict(row) for row in lengths],
                 "rows": [{"profile": name, **asdict(row)} for name, row in rows],
             }
         )
@@ -109,6 +113,9 @@ def plan(
         show.console.print(f"in {longest}:   " + LEGEND_OF_WINDOWS)
     if lies := {row.tolerance for _, row in rows if row.tolerance}:
         show.console.print(f"Blocking withstands {' or '.join(map(str, sorted(lies)))} lying phones; the paper's none.")
+    if lengths:
+        show.console.print(_lengths_table(lengths, spam))
+        show.console.print(f"Recommended: rounds of {_hours(planning.best_hours(lengths, spam))}.")
     if finding:
         show.console.print(
             f"Recommended: {', '.join(finding)}. {everyone:,} phones carry whole numbers, and area codes in the clear "
@@ -118,6 +125,32 @@ def plan(
         f"The paper's gate: {users} phones with the same number would show enough of its bits with "
         f"U(31, {users}) = {gate['probability']:.3f}."
     )
+
+
+def _lengths(profiles: Sequence[Profile], users: int, everyone: int, spam: int, buckets: int) -> list[Wait]:
+    """For the only profile, or the default one among several."""
+    from hushcall.decoding import planning
+
+    chosen = next((row for row in profiles if row.name == DEFAULT.name), profiles[0])
+    if not (spam and chosen.spec.pools):
+        return []
+    return planning.waits(chosen, users if chosen.bucketed else max(everyone, users), spam, buckets)
+
+
+def _lengths_table(rows: Sequence[Wait], spam: int) -> Table:
+    table = Table(title="How long rounds should be", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    columns = ("rounds of", "phones in one", f"listed, of {spam} calls a day", "calls that one day takes")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        least = "never" if row.least_calls is None else str(row.least_calls)
+        after = "never" if row.listed_hours is None else f"after {_hours(row.listed_hours)}"
+        table.add_row(_hours(row.round_hours), str(row.phones), after, least)
+    return table
+
+
+def _hours(hours: float) -> str:
+    return "a day" if hours == 24 else counted(round(hours), "hour")
 
 
 def _profiles(

@@ -22,7 +22,7 @@ from hushcall.client.reporting import anonymity, consent, ledger, participation,
 from hushcall.client.reporting.consent import HOME_AREA, WHOLE_NUMBERS, Rejection
 from hushcall.client.reporting.ledger import Spend
 from hushcall.client.reporting.participation import Moments, Participation
-from hushcall.client.reporting.round_context import Outcome, RoundContext
+from hushcall.client.reporting.round_context import LOOKS_PER_PHASE, POLL_SECONDS, Outcome, RoundContext
 from hushcall.client.storage import device_key
 from hushcall.client.storage.store import DAY_SECONDS
 from hushcall.errors import InvalidParameter, Refused
@@ -39,9 +39,12 @@ from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD
 from hushcall.protocol.wire import COVER, pad
 from hushcall.wording import counted
 
-# The last tenth of a window stays free, at most an hour: a client that runs every quarter of an hour is never too late.
+# The last tenth of a window stays free, at most an hour, and at least a quarter of an hour (or half the window, if that
+# is shorter): a client that runs every quarter of an hour is never too late.
 SLACK_SHARE, MAX_SLACK_SECONDS = 10, 3600
 MAX_AHEAD_ROUNDS = 1_000_000
+MIN_ROUND_SECONDS = 3600
+"""Shorter rounds are for trials, and joined at once."""
 
 
 class RoundSession(RoundContext):
@@ -215,7 +218,7 @@ def _why_not_join(context: RoundContext) -> Outcome | None:
     info = context.info
     if info.state != ANNOUNCING:
         late = "" if info.state == HELD else ": too late to join"
-        return context.outcome("idle", f"Round {info.round} is {info.state}{late}.", info.closes)
+        return context.outcome("idle", f"Round {info.round} is {info.state}{late}.", info.next or info.closes)
     newest = participation.highest(context.store, context.transport.url)
     if not newest < info.round <= newest + MAX_AHEAD_ROUNDS:
         far = info.round > newest  # joining it would leave this phone idle until the server is there
@@ -237,10 +240,33 @@ def _why_not_now(context: RoundContext) -> Outcome | None:
         rounds = "one round" if limits.rounds_per_day == 1 else counted(limits.rounds_per_day, "round")
         text = f"This phone takes part in {rounds} a day, and has done so today."
         return Outcome("idle", text, info.round, tomorrow)
+    if (moment := _not_yet(context)) is not None:
+        return Outcome("idle", f"Round {info.round}: this phone takes part later today.", info.round, moment)
     if context.anonymous and anonymity.too_late(context) and not context.skip_delays:
         text = f"Round {info.round}: too late to join anonymously. The next round will do."
         return context.outcome("idle", text, info.closes)
     return None
+
+
+def _not_yet(context: RoundContext) -> int | None:
+    """When to look again, where a later round of today is the one that was drawn. None: this one will do.
+
+    The day's moments follow from the key and the date, so neither calls nor the server's schedule move them. The round
+    that holds a moment is joined, else the next one that this client sees, and in any case the day's last.
+    """
+    info, now, rounds = context.info, context.now, context.limits.rounds_per_day
+    length = info.length_seconds
+    if context.skip_delays or not MIN_ROUND_SECONDS <= length <= DAY_SECONDS // 2:
+        return None  # of daily rounds the day's only one is drawn; shorter ones are for trials
+    joined = participation.joined_between(context.store, context.today, context.today + DAY_SECONDS)
+    (word,) = words(read(context.keyed_by_day(joined), WORD_BYTES))
+    part = max(DAY_SECONDS // rounds, 1)
+    moment = context.today + joined * part + uniform(word, part)
+    next_opens = now + (info.closes if info.next is None else info.next) - info.server_time
+    if moment < next_opens or next_opens >= context.today + DAY_SECONDS:
+        return None
+    opens = next_opens + (moment - next_opens) // length * length
+    return opens + (moment - opens) // LOOKS_PER_PHASE
 
 
 def _owner_rejection(context: RoundContext) -> Rejection | None:
@@ -278,7 +304,8 @@ def draw_anonymous(info: RoundInfo, middle: int, rand: ByteSource) -> Moments:
 
 
 def _end(start: int, end: int) -> int:
-    return end - min((end - start) // SLACK_SHARE, MAX_SLACK_SECONDS)
+    window = end - start
+    return end - max(min(window // SLACK_SHARE, MAX_SLACK_SECONDS), min(POLL_SECONDS, window // 2))
 
 
 def _between(word: int, start: int, end: int) -> int:

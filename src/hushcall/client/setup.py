@@ -44,7 +44,7 @@ class Options:
     root_sha256: str = ""
     limits: Mapping[str, float | str | None] = field(default_factory=dict)
     policy: str | None = None
-    block_days: int | None = None  # counts rounds, as the list does
+    block_days: int | None = None
     home_area: int | None = None
     trust_again: bool = False
     plan: NumberingPlan = NANP

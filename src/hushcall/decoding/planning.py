@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 from hushcall.decoding.hints import Hints
+from hushcall.decoding.window import tiers
 from hushcall.mechanisms.aggregator import Aggregator, PoolingAggregator
 from hushcall.mechanisms.bucket_setup import open_bucket
 from hushcall.mechanisms.decision import POWER
@@ -179,3 +181,105 @@ def in_words(profile: Profile, users: int, plan: NumberingPlan = NANP) -> str:
     if not found:
         return f"{users:,} phones {where} take part, and are too few to find any caller."
     return f"Of {users:,} phones {where}, a caller is found when {', or when '.join(found)}."
+
+
+ROUND_HOURS = (1, 3, 6, 24)
+"""Shorter than six hours, anonymous phones have no phase of an hour (``--min-phase``)."""
+CLOSES_SHARE = 0.95
+"""Of a round's length, when it closes: its list follows."""
+SPREAD_DAYS = 8
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What rounds of so many hours buy. None: never.
+
+    A number is listed so many hours after its first call if it goes on calling. ``least_calls``: how many phones it has
+    to call to be listed if it calls on one day only. ``phones`` of the bucket report in one round.
+    """
+
+    round_hours: int
+    phones: int
+    listed_hours: float | None
+    least_calls: int | None
+
+
+def waits(profile: Profile, users: int, spam: int, buckets: int = 1, plan: NumberingPlan = NANP) -> list[Wait]:
+    """For a number that calls ``spam`` phones a day, evenly, from any hour on. ``profile`` has rounds of a day."""
+    rows = []
+    for hours in ROUND_HOURS[2:] if profile.anonymous else ROUND_HOURS:
+
+        def listed(calls: int, start: int, days: int) -> float | None:
+            even = [(start + place / 2, calls / 48) for place in range(48 * days)]
+            return listed_at(profile, users, even, hours, buckets, plan)  # noqa: B023
+
+        after = [(listed(spam, start, SPREAD_DAYS) or math.inf) - start for start in range(0, 24, 3)]
+        mean = sum(after) / len(after)
+        least = bisect_left(range(users), True, key=lambda calls: listed(calls, 0, 1) is not None)
+        known = (mean if math.isfinite(mean) else None, least if least < users else None)
+        rows.append(Wait(hours, users * hours // 24, *known))
+    return rows
+
+
+def best_hours(rows: Sequence[Wait], spam: int) -> int:
+    """The longest round that lists a number at most a tenth later than the best one. A day, where none does.
+
+    If rounds of some lengths list it after one day of calls, only these are asked: the reports of a day are in one
+    round of a day, and in the hours of two days.
+    """
+    at_once = [row for row in rows if row.least_calls is not None and row.least_calls <= spam]
+    times = {row.round_hours: row.listed_hours for row in at_once or rows if row.listed_hours is not None}
+    return max((hours for hours, time in times.items() if time <= 1.1 * min(times.values())), default=ROUND_HOURS[-1])
+
+
+def listed_at(
+    profile: Profile,
+    users: int,
+    calls: Sequence[tuple[float, float]],
+    round_hours: int,
+    buckets: int = 1,
+    plan: NumberingPlan = NANP,
+) -> float | None:
+    """The hour, from a midnight on, of the list that warns of a number, for reports as many as can be expected.
+
+    ``calls`` are (hour, how many phones), the earliest first. Each phone reports the number in the round that it draws
+    next, of the day of the call or of the day after it.
+    """
+    rounds = 24 // round_hours
+    by_round = _reports_by_round(calls, round_hours)
+    needed = [
+        _needed(replace(profile.timed(rounds), place=place), users // rounds, buckets, plan)
+        for place in (0, rounds - 1)
+    ]
+    total = [0.0, *accumulate(by_round)]
+    for place in range(len(by_round)):
+        for length, holders in needed[place % rounds == rounds - 1]:
+            if total[place + 1] - total[max(place + 1 - length, 0)] >= holders:
+                return (place + CLOSES_SHARE) * round_hours
+    return None
+
+
+def _reports_by_round(calls: Sequence[tuple[float, float]], round_hours: int) -> list[float]:
+    rounds = 24 // round_hours
+    today, tomorrow = [0.0] * (SPREAD_DAYS * 3 * rounds), 0
+    for hour, phones in calls:
+        tomorrow = (int(hour // 24) + 1) * rounds
+        opened = math.ceil(hour % 24 / round_hours)  # rounds of its day that were open before it
+        for place in range(tomorrow - rounds + opened, tomorrow):
+            today[place] += phones / rounds
+        for place in range(tomorrow, tomorrow + rounds):
+            today[place] += phones * opened / rounds**2
+    return today[: tomorrow + rounds * SPREAD_DAYS]
+
+
+@lru_cache(maxsize=1 << 12)
+def _needed(profile: Profile, users: int, buckets: int, plan: NumberingPlan) -> list[tuple[int, float]]:
+    """(rounds, reports of one number that a warning takes in them), by window. Nothing where the bucket is skipped."""
+    aggregator = _opened(profile, users, buckets, plan)
+    if aggregator is None or aggregator.pooling is None:
+        return []
+    pooling, law = aggregator.pooling, aggregator.pooling.law(users)
+    rule = pooling.rule(profile.tau)
+    decisions = tiers([(age, law) for age in range(profile.reach)], profile.windows, rule, rule, pooling.numbers)
+    noise = {decision.length: decision.length * users * law.q for decision in decisions}
+    return [(each.length, (each.least() - noise[each.length]) / (law.p - law.q)) for each in decisions]

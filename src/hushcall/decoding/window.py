@@ -1,7 +1,7 @@
 """Decides what a bucket's rounds show together, for every window of its profile.
 
 The window of length L holds the rounds newest − L + 1 … newest. Each length is one decision at ``profile.share`` of the
-error level (``pooled``), with ``profile.tolerance`` lies for each of its rounds. Profiles with two tiers decide at
+error level (``pooled``), with ``profile.tolerance`` lies for each of its days. Profiles with two tiers decide at
 ``profile.warn_share`` without tolerance, too. Groups of numbers share each level (``hints``). A number is found once,
 with the shortest window that lists it and the shortest that may block it. A length that could list nothing, whatever
 the reports said, is left out.
@@ -141,10 +141,10 @@ def spans(laws: Sequence[tuple[int, Support]], windows: Sequence[int], rule: Rul
     """The decisions to make, shortest first, for (age, law) of each round. A window that adds no round is left out."""
     chosen, covered = list[Span](), 0
     for length in windows:
-        inside = [law for age, law in laws if age < length]
+        inside = {age: law for age, law in laws if age < length}
         if len(inside) > covered:
             covered = len(inside)
-            chosen.append(Span(length, PooledSupport.of(inside), rule.over(covered)))
+            chosen.append(Span(length, PooledSupport.of(inside.values()), rule.over(inside)))
     return chosen
 
 

@@ -151,11 +151,6 @@ def law_of(mechanism: OneResponse, reports: int) -> Support:
     return Support(reports, mechanism.response.keep / ONE, 1 / mechanism.size)
 
 
-def lies_over(rounds: int, tolerance: int) -> int:
-    """The reports that a tolerance of f clients sets aside in so many rounds: a liar lies in each of them."""
-    return rounds * tolerance
-
-
 def _binomial_tail(count: int, trials: int, chance: float) -> float:
     """P(Binomial ≥ count): the regularised incomplete beta function, which keeps its digits where the tail is tiny."""
     if count <= 0:
@@ -196,13 +191,16 @@ class Law(Protocol):
 class Rule:
     """What it takes to be listed: significant over all ``hypotheses`` (numbers × buckets), and more than τ reports.
 
-    Both must hold with any ``tolerance`` supporting reports removed.
+    Both must hold with any ``tolerance`` supporting reports removed. ``rounds_per_day`` and ``place`` are the newest
+    round's, as in its profile.
     """
 
     tau: float = 0.0
     level: float = 1e-3
     hypotheses: int = 1
     tolerance: int = 0
+    rounds_per_day: int = 1
+    place: int = 0
 
     def __post_init__(self) -> None:
         checks.probability("level", self.level)
@@ -211,8 +209,10 @@ class Rule:
         if not math.isfinite(self.tau):
             raise InvalidParameter("tau", "be a finite number", self.tau)
 
-    def over(self, rounds: int) -> Rule:
-        return replace(self, tolerance=lies_over(rounds, self.tolerance))
+    def over(self, ages: Iterable[int]) -> Rule:
+        """For rounds of these ages together, the newest of age 0. A liar lies on each of their days, in one round."""
+        days = {(self.place - age) // self.rounds_per_day for age in ages}
+        return replace(self, tolerance=len(days) * self.tolerance)
 
     def least(self, law: Law) -> int:
         """The smallest C that is listed: significant among all hypotheses (family-wise) and estimated above τ."""

@@ -23,9 +23,14 @@ TAU = 143
 EPSILON_OLH = 3.0
 """What the paper sets aside for counting."""
 MIN_EPSILON = 0.1
-MAX_WINDOW_ROUNDS = 31
+MAX_WINDOW_DAYS = 31
 WINDOWS = (1, 2, 4, 7)
 """Rounds that a scan looks back over: a day, two, four, a week."""
+CLOSING_SHARE = 0.5
+"""Of a day's level, for the last of several rounds of a day: its windows hold whole days, as those of a day's round do.
+
+The others share the rest. By the union bound a day lists a wrong number with the chance that its level says.
+"""
 # The next four are chosen by ``hushcall-lab experiment defaults``, which prices each on a month of complaints.
 LEVEL = 1e-3
 """Of blocking: a call blocked in error is lost, which is worse than the spam that a looser level would block."""
@@ -46,9 +51,10 @@ class Profile:
 
     ``epsilon`` is the whole budget of one report. A succinct histogram spends ``epsilon_olh`` of it on counting.
     ``tau`` is the count above which a number is listed, and the histograms' gate. ``level`` is the chance that a whole
-    round (all numbers, buckets and windows) lists anything that nobody reported. ``tolerance`` is f: a number is listed
-    only if it would be with any f of its supporting reports removed, for each round of the evidence. ``windows`` are
-    lengths in rounds, which share the level. With a ``warn_level`` there are two tiers: a number is listed at that
+    day (all rounds, numbers, buckets and windows) lists anything that nobody reported. ``tolerance`` is f: a number is
+    listed only if it would be with any f of its supporting reports removed, for each day of the evidence: a device
+    takes part in one of the ``rounds_per_day``. This round is number ``place`` of them, from 0. ``windows`` are lengths
+    in rounds, which share the level. With a ``warn_level`` there are two tiers: a number is listed at that
     level (``level`` where that is higher) without tolerance, and can be blocked only at ``level`` with tolerance.
     """
 
@@ -67,6 +73,8 @@ class Profile:
     tolerance: int = 0
     windows: tuple[int, ...] = (1,)
     warn_level: float = 0.0
+    rounds_per_day: int = 1
+    place: int = 0
 
     def __post_init__(self) -> None:
         spec = spec_named(self.mechanism)
@@ -93,8 +101,10 @@ class Profile:
         self._check_windows_and_tiers(spec)
 
     def _check_windows_and_tiers(self, spec: MechanismSpec) -> None:
+        checks.whole("rounds_per_day", self.rounds_per_day, 1, 24)
+        checks.whole("place", self.place, 0, self.rounds_per_day - 1)
         for length in self.windows:
-            checks.whole("windows", length, 1, MAX_WINDOW_ROUNDS)
+            checks.whole("windows", length, 1, MAX_WINDOW_DAYS * self.rounds_per_day)
         if not self.windows or list(self.windows) != sorted(set(self.windows)):
             raise InvalidParameter("windows", "be lengths that grow", self.windows)
         if self.windows != (1,) and not spec.pools:
@@ -118,13 +128,30 @@ class Profile:
 
     @property
     def share(self) -> float:
-        """The part of the level that one decision gets: each window is one."""
-        return self.level / len(self.windows)
+        """The part of the level that one decision gets: each window of each round is one."""
+        return self.level * self._round_share / len(self.windows)
 
     @property
     def warn_share(self) -> float:
         """The same of the level of warnings. 0: there is one tier."""
-        return max(self.warn_level, self.level) / len(self.windows) if self.warn_level else 0.0
+        level = max(self.warn_level, self.level) if self.warn_level else 0.0
+        return level * self._round_share / len(self.windows)
+
+    @property
+    def _round_share(self) -> float:
+        if self.rounds_per_day == 1:
+            return 1.0
+        closing = self.place == self.rounds_per_day - 1
+        return CLOSING_SHARE if closing else (1 - CLOSING_SHARE) / (self.rounds_per_day - 1)
+
+    def timed(self, rounds_per_day: int) -> Profile:
+        """A profile of daily rounds, for the last of so many rounds of a day: its windows hold as many days."""
+        windows = tuple(days * rounds_per_day for days in self.windows) if self.spec.pools else self.windows
+        return replace(self, windows=windows, rounds_per_day=rounds_per_day, place=rounds_per_day - 1)
+
+    @property
+    def closing(self) -> Profile:
+        return replace(self, place=self.rounds_per_day - 1)
 
     @property
     def epsilon_hh(self) -> Fraction:
@@ -151,6 +178,8 @@ class Profile:
             del values["anonymous"]
         if not self.warn_level:
             del values["warn_level"]
+        if self.rounds_per_day == 1:
+            del values["rounds_per_day"], values["place"]
         values["windows"] = list(self.windows)
         return {**values, "accounting": self.accounting.value}
 
@@ -165,17 +194,20 @@ class Profile:
 def window_of(rounds: Sequence[tuple[int, str, Profile]]) -> list[int]:
     """The rounds that are decided together with the last one given, oldest first, itself last.
 
-    Each is (number, name of its plan, profile). Rounds out of reach, or of another plan or mechanism, are left out.
+    Each is (number, name of its plan, profile). Rounds out of reach, or of another plan, mechanism or length, are left
+    out.
 
     >>> balanced, strong, whole = (PROFILES[name] for name in ("balanced", "strong", "strong-whole"))
     >>> window_of([(2, "us", strong), (5, "us", strong), (6, "us", whole), (8, "de", strong), (9, "us", balanced)])
     [5, 9]
     """
     newest, plan, profile = rounds[-1]
+    alike = (plan, profile.mechanism, profile.rounds_per_day)
     return [
         number
         for number, its_plan, its_profile in rounds
-        if 0 <= newest - number < profile.reach and (its_plan, its_profile.mechanism) == (plan, profile.mechanism)
+        if 0 <= newest - number < profile.reach
+        and (its_plan, its_profile.mechanism, its_profile.rounds_per_day) == alike
     ]
 
 

@@ -65,10 +65,11 @@ class Sighting:
 class Entry:
     """A listed number, seen from ``first`` to ``last`` (unix seconds).
 
-    ``days`` is the published name of ``rounds``. ``window`` is the number of rounds behind the last sighting, and 0 in
-    a list of format 1. ``block`` says whether the number blocks. It is None in an older list, whose header says it.
-    ``hinted``: without a hint that named the number, it would not be on the list, or would not block. ``source`` is in
-    no list: who names the number instead of a server's phones, for an export of several lists.
+    ``days`` is on how many days it was found, ``window`` how many days are behind the last sighting (0 in a list of
+    format 1). Where rounds are shorter than a day, both are rounded up. ``block`` says whether the number blocks. It is
+    None in an older list, whose header says it. ``hinted``: without a hint that named the number, it would not be on
+    the list, or would not block. ``source`` is in no list: who names the number instead of a server's phones, for an
+    export of several lists.
 
     The estimate and its interval are rounded to a tenth, as they are published, so that a list equals its bytes read
     back.
@@ -93,18 +94,13 @@ class Entry:
         if type(self.days) is not int or self.days < 1:
             raise InvalidList("days", "be a whole number of at least 1", self.days)
         if type(self.window) is not int or self.window < 0:
-            raise InvalidList("window", "be a whole number of rounds", self.window)
+            raise InvalidList("window", "be a whole number of days", self.window)
         if type(self.block) not in (bool, type(None)) or type(self.hinted) is not bool:
             raise InvalidList("block and hinted", "be true or false", (self.block, self.hinted))
         for name in ("estimate", "low", "high"):
             # + 0.0: a minus zero equals zero and prints differently
             object.__setattr__(self, name, round(_finite(name, getattr(self, name)), 1) + 0.0)
         object.__setattr__(self, "p_value", float(f"{_finite('p_value', self.p_value):.2e}"))
-
-    @property
-    def rounds(self) -> int:
-        """The rounds that found it."""
-        return self.days
 
     def line(self) -> bytes:
         """One line of the list. The number comes first, so that a client finds it without parsing the rest."""
@@ -139,7 +135,7 @@ class Entry:
 class ListHeader:
     """How a list was made: the round parameters of its first line.
 
-    In a list whose entries do not say it, a number blocks once it was found in ``block_rounds`` rounds, or over so
+    In a list whose entries do not say it, a number blocks once it was found on ``block_days`` days, or over so
     many, and warns before. None in a list of format 1, which leaves it to the client.
     """
 
@@ -148,8 +144,8 @@ class ListHeader:
     tau: int
     level: float
     plan: str
-    window_rounds: int
-    block_rounds: int | None = None
+    window_days: int
+    block_days: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("mechanism", "plan"):
@@ -160,15 +156,15 @@ class ListHeader:
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InvalidList(name, "be a finite number", value)
         checks.whole("tau", self.tau, 0)
-        checks.whole("window", self.window_rounds, 1)
-        if self.block_rounds is not None:
-            checks.whole("block_days", self.block_rounds, 1)
+        checks.whole("window", self.window_days, 1)
+        if self.block_days is not None:
+            checks.whole("block_days", self.block_days, 1)
 
     def block(self, entry: Entry) -> bool:
         """Whether the list's own rule blocks a number. Otherwise it warns."""
         if entry.block is not None:
             return entry.block
-        return self.block_rounds is None or max(entry.rounds, entry.window) >= self.block_rounds
+        return self.block_days is None or max(entry.days, entry.window) >= self.block_days
 
     def to_plain(self) -> dict[str, Any]:
         return {key: getattr(self, name) for name, key in _HEADER_KEYS.items() if getattr(self, name) is not None}
@@ -176,16 +172,14 @@ class ListHeader:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> ListHeader:
         keys = [
-            (name, key)
-            for name, key in _HEADER_KEYS.items()
-            if name != "block_rounds" or values["format"] != FORMATS[0]
+            (name, key) for name, key in _HEADER_KEYS.items() if name != "block_days" or values["format"] != FORMATS[0]
         ]
         return cls(**{name: values[key] for name, key in keys})
 
 
 _HEADER_KEYS = {name: name for name in ("mechanism", "epsilon", "tau", "level", "plan")} | {
-    "window_rounds": "window",
-    "block_rounds": "block_days",
+    "window_days": "window",
+    "block_days": "block_days",
 }
 
 
@@ -205,14 +199,14 @@ class Blocklist:
         numbers = [entry.number for entry in self.entries]
         if any(a >= b for a, b in pairwise(numbers)):
             raise InvalidList("entries", "be sorted by number, each number once", f"{len(numbers)} entries")
-        if any((entry.window > 0) != (self.header.block_rounds is not None) for entry in self.entries):
+        if any((entry.window > 0) != (self.header.block_days is not None) for entry in self.entries):
             raise InvalidList("entries", f"have a window in {FORMATS[1]}, and none in {FORMATS[0]}", self.format)
         if len({entry.block is None for entry in self.entries}) > 1:
             raise InvalidList("entries", "all say whether they block, or none", self.format)
 
     @property
     def format(self) -> str:
-        return FORMATS[0] if self.header.block_rounds is None else FORMATS[1]
+        return FORMATS[0] if self.header.block_days is None else FORMATS[1]
 
     def to_block(self) -> Blocklist:
         """The same list without the numbers that only warn, for programs that cannot warn."""
@@ -252,13 +246,14 @@ def listed(
     window_rounds: int,
     never: Collection[str] = frozenset(),
     block_rounds: int | None = None,
+    rounds_per_day: int = 1,
 ) -> tuple[Entry, ...]:
     """The numbers seen in the last ``window_rounds`` rounds, up to round ``newest``, without those in ``never``.
 
     An entry sums up the unbroken run of sightings that ends in the window. A number that left the list and came back
     starts a new run, since it may have another owner. Its first finding is the new run's.
 
-    With ``block_rounds``, entries say whether they block (:func:`blocking`).
+    With ``block_rounds``, entries say whether they block (:func:`blocking`). Days are counted from a run's first round.
     """
     checks.whole("window", window_rounds, 1)
     unlisted = frozenset(never)
@@ -271,7 +266,7 @@ def listed(
                 run = []
             run.append(sighting)
         if newest - run[-1].round < window_rounds:
-            last, rounds = run[-1], len({sighting.round for sighting in run})
+            last, days = run[-1], len({(sighting.round - run[0].round) // rounds_per_day for sighting in run})
             recent = [sighting for sighting in run if newest - sighting.round < window_rounds]
             blocks = [] if block_rounds is None else blocking(recent, run[0].round, block_rounds)
             entries.append(
@@ -279,12 +274,12 @@ def listed(
                     number,
                     first=run[0].at,
                     last=last.at,
-                    days=rounds,
+                    days=days,
                     estimate=last.estimate,
                     low=max(0.0, last.low),
                     high=last.high,
                     p_value=last.p_value,
-                    window=last.window,
+                    window=-(-last.window // rounds_per_day),
                     block=None if block_rounds is None else bool(blocks),
                     hinted=all(each.hinted for each in blocks) if blocks else all(s.hinted == 2 for s in recent),
                 )

@@ -19,7 +19,8 @@ OPENED, DECIDED = "opened", "decided"
 FORMAT = "hushcall-rounds/1"
 ROUNDS_TARGET = "rounds.json"
 """The signed file beside the list with the digests of its rounds."""
-NAMED_ROUNDS = 60
+NAMED_ROUNDS, NAMED_DAYS = 60, 7
+"""The last so many rounds, and all of so many days: a client without a list of the last three days takes no part."""
 _PREFIX = b"hushcall/1/round\n"  # no TUF metadata begins so, so that no signature is valid for both
 
 

@@ -96,7 +96,8 @@ class RoundInfo:
 
     ``buckets`` is None until they are decided. It holds those that run, by area code as text, each as
     :func:`bucket_parameters` writes it. Other buckets are skipped. ``upload_bytes`` is the padded size of every upload,
-    once buckets are decided. It is None from a server without padding. ``profile``, ``tau`` and ``level`` are for
+    once buckets are decided. It is None from a server without padding. ``next`` is when the next round opens, None from
+    an older server. ``profile``, ``tau`` and ``level`` are for
     people. ``document`` is the document that was read, for its signatures and for evidence.
     """
 
@@ -118,6 +119,7 @@ class RoundInfo:
     anonymity: AnonymityInfo | None = None
     crowd: int | None = None  # anonymous clients of all buckets, once announcing is over: in no signature
     upload_bytes: int | None = None
+    next: int | None = None
     document: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -136,10 +138,17 @@ class RoundInfo:
             checks.whole("crowd", self.crowd, 0)
         if self.upload_bytes is not None:
             checks.whole("upload_bytes", self.upload_bytes, 1, MAX_UPLOAD)
+        if self.next is not None and self.next < self.closes:
+            raise InvalidParameter("next", f"not be before closes, {iso(self.closes)}", iso(self.next))
 
     @property
     def window_days(self) -> int:
         return self.window
+
+    @property
+    def length_seconds(self) -> int:
+        """From one round to the next. Of an older server's, until it closes."""
+        return (self.closes if self.next is None else self.next) - self.opens
 
     @property
     def cover_bytes(self) -> int:
@@ -155,7 +164,9 @@ class RoundInfo:
         anonymous: dict[str, Any] = {} if self.anonymity is None else {"anonymous": self.anonymity.to_plain()}
         if self.crowd is not None:
             anonymous["crowd"] = self.crowd
-        padding = {} if self.upload_bytes is None else {"upload_bytes": self.upload_bytes}
+        padding: dict[str, Any] = {} if self.upload_bytes is None else {"upload_bytes": self.upload_bytes}
+        if self.next is not None:
+            padding["next"] = iso(self.next)
         return {
             "server_time": iso(self.server_time),
             "round": self.round,
@@ -196,6 +207,7 @@ class RoundInfo:
                 crowd=document.get("crowd"),
                 anonymity=None if anonymous is None else AnonymityInfo.from_plain(anonymous),
                 upload_bytes=document.get("upload_bytes"),
+                next=unix(document["next"]) if "next" in document else None,
                 document=document,
                 **times,
             )

@@ -28,12 +28,12 @@ from hushcall.protocol.round_document import AnonymityInfo, Schedule
 from hushcall.protocol.seeds import ticket_bytes
 from hushcall.protocol.states import ANNOUNCING
 from hushcall.server.db import schema
-from hushcall.server.db.rows import RoundRow, lock_round
+from hushcall.server.db.rows import DeviceRow, RoundRow, lock_round, typed
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
 
-GATEWAY_ROUNDS = 30
-"""So many rounds have the same gateway key. The one before is accepted for as long."""
+GATEWAY_DAYS = 30
+"""The rounds of so many days have the same gateway key. The one before is accepted for as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +80,30 @@ def new_keys(relay: str) -> dict[str, Any]:
 
 
 def insert(
-    store: Store, connection: Connection, round_id: int, schedule: Schedule, keys: dict[str, Any], rand: ByteSource
+    store: Store,
+    connection: Connection,
+    round_id: int,
+    schedule: Schedule,
+    keys: dict[str, Any],
+    rand: ByteSource,
+    key_rounds: int = GATEWAY_DAYS,
 ) -> None:
-    """Store what a round that opens has for anonymous participants. A new gateway key is made when it is time."""
-    gateway = _gateway_of_round(store, connection, round_id, rand)
+    """Store what a round that opens has for anonymous participants. A new gateway key is made when it is time.
+
+    ``key_rounds`` have the same one.
+    """
+    gateway = _gateway_of_round(store, connection, round_id, rand, key_rounds)
     row = {"round": round_id, "gateway": gateway.to_bytes(), **asdict(schedule), **keys}
     store.insert_new(connection, schema.anonymity, [row], key=("round",))
 
 
-def _gateway_of_round(store: Store, connection: Connection, round_id: int, rand: ByteSource) -> KeyConfig:
+def _gateway_of_round(
+    store: Store, connection: Connection, round_id: int, rand: ByteSource, key_rounds: int
+) -> KeyConfig:
     """The gateway key of a round. Those that the last rounds did not have are deleted."""
     table, rounds = schema.gateway_keys, schema.anonymity.c
-    key_id = 1 + round_id // GATEWAY_ROUNDS % 255
-    recent = sa.select(rounds.gateway).where(rounds.round >= round_id - GATEWAY_ROUNDS)
+    key_id = 1 + round_id // key_rounds % 255
+    recent = sa.select(rounds.gateway).where(rounds.round >= round_id - key_rounds)
     used = {KeyConfig.from_bytes(bytes(row.gateway)).key_id for row in connection.execute(recent)}
     connection.execute(sa.delete(table).where(table.c.id.not_in({key_id, *used})))
     store.insert_new(connection, table, [{"id": key_id, "secret": hpke.generate_key(rand)}], key=("id",))
@@ -185,25 +196,25 @@ class Issuer:
         try:
             with self.store.write("issue a token") as connection:
                 device = self._device(connection, device_token)
-                secret = self._secret(connection, round_id)
+                row, secret = self._secret(connection, round_id)
                 blinded = tokens.read_request(TokenKey(signing_key(secret).public), request)
-                if announced_by_name(connection, round_id, device):
+                if announced_by_name(connection, round_id, device.id):
                     raise Problem("already-announced", "This device announced by name in this round.")
-                self._record(connection, round_id, device, hashlib.sha256(blinded).digest())
+                self._record(connection, row, device, hashlib.sha256(blinded).digest())
             return blind_rsa.blind_sign(signing_key(secret), blinded, self.rand)
         except InvalidToken as error:
             raise Problem("bad-request", f"{error.field} must {error.rule}.") from None
 
-    def _device(self, connection: Connection, device_token: bytes) -> int:
-        query = sa.select(schema.devices.c.id, schema.devices.c.revoked).with_for_update(key_share=True)
+    def _device(self, connection: Connection, device_token: bytes) -> DeviceRow:
+        query = sa.select(schema.devices).with_for_update(key_share=True)
         row = connection.execute(query.where(schema.devices.c.token_hash == device_token)).first()
         if row is None:
             raise Problem("unknown-token")
         if row.revoked is not None:
             raise Problem("revoked")
-        return int(row.id)
+        return typed(DeviceRow, [row])[0]
 
-    def _secret(self, connection: Connection, round_id: int) -> bytes:
+    def _secret(self, connection: Connection, round_id: int) -> tuple[RoundRow, bytes]:
         row = lock_round(connection, round_id, share=True)
         if row is None:
             raise Problem("unknown-round")
@@ -213,15 +224,30 @@ class Issuer:
             raise Problem("not-anonymous")
         if row.state != ANNOUNCING or not secret:
             raise Problem("wrong-phase", f"The round is {row.state}; tokens are issued while it is {ANNOUNCING}.")
-        return bytes(secret)
+        return row, bytes(secret)
 
-    def _record(self, connection: Connection, round_id: int, device: int, digest: bytes) -> None:
-        row = {"round": round_id, "device": device, "blinded": digest}
-        self.store.insert_new(connection, schema.issued, [row], key=("round", "device"))
+    def _record(self, connection: Connection, row: RoundRow, device: DeviceRow, digest: bytes) -> None:
         table = schema.issued.c
-        query = sa.select(table.blinded).where(table.round == round_id, table.device == device)
+        query = sa.select(table.blinded).where(table.round == row.id, table.device == device.id)
+        if connection.execute(query).first() is None:
+            if device.took_part(row):
+                raise Problem("already-issued", TOOK_PART)
+            values = {"round": row.id, "device": device.id, "blinded": digest}
+            self.store.insert_new(connection, schema.issued, [values], key=("round", "device"))
+            take_part(connection, row, [device.id])
         if bytes(connection.execute(query).scalar_one()) != digest:
             raise Problem("already-issued")
+
+
+TOOK_PART = "This device took part in another round of this day."
+
+
+def take_part(connection: Connection, row: RoundRow, devices: Collection[int]) -> None:
+    """Record that devices take part on a round's day, where it has several rounds: none does in two of them."""
+    if devices and row.profile.rounds_per_day > 1:
+        table = schema.devices
+        update = sa.update(table).where(table.c.id == sa.bindparam("device")).values(day=row.day)
+        connection.execute(update, [{"device": device} for device in sorted(devices)])
 
 
 def announced_by_name(connection: Connection, round_id: int, device: int) -> bool:

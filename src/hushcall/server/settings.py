@@ -31,7 +31,7 @@ from hushcall.protocol.numbers.plans import take_plan
 from hushcall.protocol.round_document import MAX_WINDOW_DAYS
 
 DATABASE = "hushcall.db"
-DAY_SECONDS = 86_400
+DAY_SECONDS, MIN_ROUND_SECONDS = 86_400, 3600
 _FILE = "toml_values"
 WORK_BITS = 20
 _Unset = BeforeValidator(lambda value: None if value == "" else value)  # TOML and the environment have no null
@@ -75,9 +75,12 @@ class RoundSettings(_Section):
     level: _Float = Field(default=None, description="instead of the profile's")
     warn_level: _Float = Field(default=None, description="of warnings, instead of the profile's; 0: one tier, at level")
     plan: str = Field(default=NANP.name, description=f"the numbering plan: {', '.join(SHIPPED)}, or a plan-of file")
-    windows: Annotated[list[int] | None, _Unset] = Field(
+    windows_hours: Annotated[list[int] | None, _Unset] = Field(
         default=None,
-        description="rounds over which evidence is gathered, instead of the profile's [1, 2, 4, 7]; [1]: each alone",
+        description="hours over which evidence is gathered, instead of the profile's [24, 48, 96, 168]",
+    )
+    windows: Annotated[list[int] | None, _Unset] = Field(
+        default=None, description="deprecated: windows_hours, in rounds; [1]: each alone"
     )
     tolerance: _Int = Field(
         default=None,
@@ -87,7 +90,11 @@ class RoundSettings(_Section):
         default=None, description="let phones report anonymously (blind tokens); instead of the profile's"
     )
     relay: str = Field(default="", description="address of a relay that another party runs; phones report through it")
-    period: int = Field(default=DAY_SECONDS, ge=1, description="seconds from one round to the next")
+    period: int = Field(
+        default=DAY_SECONDS,
+        ge=1,
+        description="seconds from one round to the next, 3600 to 86400; a shorter round stands for a day, for trials",
+    )
     announce: float = Field(default=0.5, gt=0, lt=1, description="share of the period in which phones announce")
     collect: float = Field(default=0.45, gt=0, lt=1, description="share of the period in which phones report")
     scheduler: bool = Field(default=True, description="advance rounds by itself; false: 'hushcall round advance' does")
@@ -108,6 +115,8 @@ class RoundSettings(_Section):
             raise ValueError("announce and collect together must not exceed the period")
         if self.dask and self.gpu:
             raise ValueError("dask and gpu exclude each other: a round is decoded by one of them")
+        if self.windows is not None and self.windows_hours is not None:
+            raise ValueError("windows and windows_hours exclude each other: windows is the former name, in rounds")
         mechanism, plan = self.chosen_profile().mechanism, self.chosen_plan()
         limit, bits = spec_named(mechanism).max_suffix_bits, SUFFIX.bits(plan)
         if bits > limit:
@@ -130,18 +139,26 @@ class RoundSettings(_Section):
         """The profile with this section's changes. :attr:`Settings.profile` also depends on the enrolment mode."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
-        names = {"epsilon", "tau", "level", "warn_level", "windows", "tolerance", "anonymous"}
+        names = {"epsilon", "tau", "level", "warn_level", "tolerance", "anonymous"}
         chosen = self.model_dump(include=names, exclude_none=True)
         if self.windows is not None:
             chosen["windows"] = tuple(self.windows)
+        if self.windows_hours is not None:
+            chosen["windows"] = tuple(hours * self.rounds_per_day // 24 for hours in self.windows_hours)
+            if [length * 24 for length in chosen["windows"]] != [h * self.rounds_per_day for h in self.windows_hours]:
+                raise ValueError(f"windows_hours must hold whole rounds, got {self.windows_hours}")
         try:
-            return replace(PROFILES[self.profile], **chosen)
+            return replace(PROFILES[self.profile].timed(self.rounds_per_day), **chosen)
         except InvalidParameter as error:
             raise ValueError(str(error)) from None
 
     @property
     def period_seconds(self) -> int:
         return self.period
+
+    @property
+    def rounds_per_day(self) -> int:
+        return max(DAY_SECONDS // self.period, 1) if self.period >= MIN_ROUND_SECONDS else 1
 
 
 class GuardSettings(_Section):
@@ -186,17 +203,18 @@ class EnrolSettings(_Section):
 class ListSettings(_Section):
     """What is published."""
 
-    window: int = Field(default=7, ge=1, le=366, description="rounds without a sighting until a number leaves the list")
-    block_days: int = Field(default=2, ge=1, le=31, description="rounds until a finding blocks, at least; 1: at once")
+    window_days: int = Field(
+        default=7, ge=1, le=366, description="days without a sighting until a number leaves the list"
+    )
+    window: Annotated[int | None, _Unset] = Field(
+        default=None, ge=1, le=8784, description="deprecated: window_days, in rounds"
+    )
+    block_days: int = Field(default=2, ge=1, le=31, description="days until a finding blocks, at least; 1: at once")
     allow_file: Annotated[Path | None, _Unset] = Field(default=None, description="numbers never listed, one a line")
     allow_command: list[str] = Field(default=[], description="your lookup: reads numbers, prints those not to list")
     allow_timeout: float = Field(default=60.0, gt=0, description="seconds for the lookup; after them the round waits")
     exports: list[str] = Field(default=["all"], description="formats to sign; 'all': up to 10,000 numbers")
     deltas: int = Field(default=14, ge=0, le=366, description="versions back to which deltas are published")
-
-    @property
-    def block_rounds(self) -> int:
-        return self.block_days
 
     @property
     def allow_timeout_seconds(self) -> float:
@@ -255,8 +273,10 @@ class Settings(BaseSettings):
 
     @property
     def window_days(self) -> int:
-        """How old a reported call may be: whole days that cover the rounds for which a number stays on the list."""
-        return min(-(-self.list.window * self.round.period_seconds // DAY_SECONDS), MAX_WINDOW_DAYS)
+        """For how long a number stays on the list, and how old a reported call may be."""
+        if self.list.window is None:
+            return self.list.window_days
+        return min(-(-self.list.window // self.round.rounds_per_day), MAX_WINDOW_DAYS)
 
     @property
     def url(self) -> str:

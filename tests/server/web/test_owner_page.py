@@ -36,7 +36,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 ENTRY = Entry("+12025550143", 1_800_000_000, 1_800_086_400, 2, 118.2, 97.0, 140.1, 1e-9)
 TERMS = ListHeader("subspace", 4.0, 10, 1e-3, NANP.name, 7)
-LIST = Blocklist(1042, 9, 1_800_100_000, replace(TERMS, block_rounds=2), (replace(ENTRY, window=1),)).to_bytes()
+LIST = Blocklist(1042, 9, 1_800_100_000, replace(TERMS, block_days=2), (replace(ENTRY, window=1),)).to_bytes()
 OLD_LIST = Blocklist(1042, 9, 1_800_100_000, TERMS, (ENTRY,)).to_bytes()  # format 1
 LIST_URL = "lists/current/blocklist.jsonl"
 
@@ -49,7 +49,7 @@ def settings(**changes: object) -> dict[str, object]:
         "epsilon": DEFAULT.epsilon,
         "bits_example": 5,
         "tau": DEFAULT.tau,
-        "window_rounds": 7,
+        "window_days": 7,
         "plan": NANP.name,
         "items": SUFFIX.layout(NANP),
         **changes,

@@ -265,7 +265,7 @@ def test_lists_are_read_and_broken_ones_refused() -> None:
         vector("list", {"text": text, "number": "+12025550144"}, {"version": 42, "entry": None}),
     ]
     newer = replace(entry, window=2)
-    text_of_two = Blocklist(42, 9, 1_800_100_000, replace(terms, block_rounds=2), (newer,)).to_bytes().decode()
+    text_of_two = Blocklist(42, 9, 1_800_100_000, replace(terms, block_days=2), (newer,)).to_bytes().decode()
     found_in_two = {"version": 42, "entry": json.loads(newer.line())}
     cases.append(vector("list", {"text": text_of_two, "number": entry.number}, found_in_two))
     broken = [

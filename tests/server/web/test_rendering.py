@@ -32,6 +32,6 @@ def test_every_file_of_the_folder_is_served() -> None:
 
 def test_the_owners_page_is_given_the_servers_settings(visitor: TestClient) -> None:
     page = visitor.get("/owner").text
-    for given in ('"profile": "balanced"', '"epsilon": 4.0', '"bits_example": 5', '"window_rounds": 7', '"tau": 10'):
+    for given in ('"profile": "balanced"', '"epsilon": 4.0', '"bits_example": 5', '"window_days": 7', '"tau": 10'):
         assert given in page, given
     assert 'data-list-url="/v1/lists/current/blocklist.jsonl"' in page

@@ -10,7 +10,7 @@ from hushcall.cli import show
 from hushcall.cli.options import PROFILE_HELP, chosen_profile
 from hushcall.cli.server.archive import address_of
 from hushcall.cli.show import Json
-from hushcall.mechanisms.profiles import MAX_WINDOW_ROUNDS
+from hushcall.mechanisms.profiles import MAX_WINDOW_DAYS
 from hushcall.wording import counted
 from hushcall_lab.cli.output import figure, stepper, table
 
@@ -78,7 +78,7 @@ def archive(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same archive.")] = 1,
     areas: Annotated[int | None, typer.Option(min=1, help="Only so many area codes. Default: all.")] = None,
     rounds: Annotated[
-        int, typer.Option(min=1, max=MAX_WINDOW_ROUNDS, help="So many, with the same spammers in each.")
+        int, typer.Option(min=1, max=MAX_WINDOW_DAYS, help="So many, with the same spammers in each.")
     ] = 1,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes. Default: one a core.")] = None,
     json: Json = False,

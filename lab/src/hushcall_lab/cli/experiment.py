@@ -19,6 +19,7 @@ SHORT_TABLES = {
     "optimality": (("reports",), "epsilon", "ratio", ""),
     "compare": (("mechanism", "path"), "epsilon", "f1", ""),
     "real": (("decided", "verdict"), "epsilon", "relative_cbr", "cbr"),
+    "latency": (("scale", "campaigns"), "round_hours", "median_hours", "warned_calls"),
     "defaults": (("choice", "verdict"), "epsilon", "relative_cbr", "wrong_a_day"),
 }
 """The table of a page: the columns of its rows, the one whose values are its columns, the value shown, and a second."""
@@ -28,8 +29,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="theory, optimality, f1, tau, cbr, rounds, compare, closed-loop, all; with real complaints real, "
-            "defaults and users; the paper's names of its figures work too."
+            help="theory, optimality, f1, tau, cbr, rounds, compare, closed-loop, latency, all; with real complaints "
+            "real, defaults and users; the paper's names of its figures work too."
         ),
     ],
     data: Annotated[
@@ -95,7 +96,7 @@ def _command(document: dict[str, Any]) -> str:
 def _figures(document: dict[str, Any]) -> list[Table | str]:
     run, rows = document["run"], document["rows"]
     facts = f": {counted(run['days'], 'day')}, {counted(run['phones'], 'phone')}"
-    facts = "" if document["name"] in ("closed-loop", "optimality") else facts
+    facts = "" if document["name"] in ("closed-loop", "optimality", "latency") else facts
     figures: list[Table | str] = [f"{document['title']}{facts}."]
     if document["statements"]:
         figures.append(_statements(document["statements"]))

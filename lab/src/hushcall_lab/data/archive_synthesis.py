@@ -100,7 +100,10 @@ def _invent_bucket(job: _Bucket) -> tuple[ArchivedBucket | None, list[str]]:
     aggregator: Any = open_bucket(job.profile, NANP, job.users, seed, buckets=job.decided_together)
     if aggregator is None:
         return None, []
-    law, rule = aggregator.law(job.users * job.together), aggregator.strict_rule(job.profile.tau).over(job.together)
+    law, rule = (
+        aggregator.law(job.users * job.together),
+        aggregator.strict_rule(job.profile.tau).over(range(job.together)),
+    )
     holders = math.ceil(1.2 * law.detectable(rule.least(law), 0.999) / job.together)
     if holders * job.spammers > job.users:
         raise InvalidParameter("spammers", f"fit into a bucket of {job.users}: each takes {holders}", job.spammers)

@@ -218,15 +218,15 @@ class Loop:
     def _publish(self, day: int, now: int) -> None:
         profile, rules = self.profile, self.settings.list
         header = ListHeader(
-            *(profile.mechanism, profile.epsilon, profile.tau, profile.level, SMALL.name, rules.window),
-            block_rounds=blocklist.OLDER_CLIENTS_WARN,
+            *(profile.mechanism, profile.epsilon, profile.tau, profile.level, SMALL.name, rules.window_days),
+            block_days=blocklist.OLDER_CLIENTS_WARN,
         )
         self.list = Blocklist(day + 1, day, now + DAY_SECONDS, header, self._entries(day))
         self._loaded = LoadedList.from_bytes(self.list.to_bytes())
 
     def _entries(self, day: int) -> tuple[Entry, ...]:
         rules = self.settings.list
-        return blocklist.listed(self._sightings, day, rules.window, block_rounds=rules.block_rounds)
+        return blocklist.listed(self._sightings, day, rules.window_days, block_rounds=rules.block_days)
 
     def _verdict(self, number: str, now: int) -> Action:
         return Action.ALLOW if self._loaded is None else check(self._loaded, number, now=now).action
@@ -293,7 +293,7 @@ def statements(table: Sequence[dict[str, Any]], settings: Settings) -> list[Stat
     welcome = [shipped[caller.name] for caller in CAST if not caller.spam]
     least = min(row["blocked_after"] or 0.0 for row in persistent)
     once_listed = [row["blocked_once_listed"] or 0.0 for row in persistent]
-    window = settings.list.window + settings.profile.reach
+    window = settings.list.window_days + settings.profile.reach
     left = [row["left_after_days"] for row in persistent]
     slowest = max(days if days is not None else DAYS for days in left)
     worst = max((row["blocked"] or 0.0) + (row["warned"] or 0.0) for row in welcome)

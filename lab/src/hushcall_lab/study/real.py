@@ -56,7 +56,7 @@ def shipped(profile: Profile, **changes: Any) -> Setting:
         scan=True,
         tolerance=profile.tolerance,
         warn_level=profile.warn_level,
-        block_rounds=ListSettings().block_rounds,
+        block_rounds=ListSettings().block_days,
         hints=1.0,
     )
     return replace(setting, **changes)

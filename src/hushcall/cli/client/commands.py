@@ -93,7 +93,7 @@ class SetUpOptions:
     ] = False
     policy: Annotated[str | None, typer.Option(help="What a bad caller gets: block or warn. Default: block.")] = None
     block_days: Annotated[
-        int | None, typer.Option(help="Block what so many rounds (days, by default) found. Default: the list decides.")
+        int | None, typer.Option(help="Block what was found on so many days. Default: the list decides.")
     ] = None
 
 

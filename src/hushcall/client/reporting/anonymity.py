@@ -206,7 +206,8 @@ def as_signed(info: RoundInfo, now: int) -> RoundInfo:
     schedule = info.anonymity.schedule if info.anonymity else None
     if schedule is None:
         return info
-    return replace(info, opens=schedule.opens, collects=schedule.collects, closes=schedule.closes, server_time=now)
+    signed = replace(info, next=None)
+    return replace(signed, opens=schedule.opens, collects=schedule.collects, closes=schedule.closes, server_time=now)
 
 
 def rejection(context: RoundContext) -> Rejection | None:

@@ -17,7 +17,7 @@ from hushcall.protocol.randomness import ByteSource, keyed
 from hushcall.protocol.round_document import RoundInfo
 
 POLL_SECONDS = 900
-"""Time to the next look where no moment is known: a document does not say when the next round opens."""
+"""Time to the next look where no moment is known."""
 MAX_AHEAD_SECONDS = 366 * DAY_SECONDS
 """The farthest moment, whatever a server says: any clock can represent it."""
 LOOKS_PER_PHASE = 4
@@ -64,6 +64,11 @@ class RoundContext:
         """The random bytes for one purpose in this round. A copy of this client draws the same."""
         key = device_key.device_key(self.store, self.rand)
         return keyed(key, purpose.encode(), self.transport.url.encode(), str(self.info.round).encode(), *parts)
+
+    def keyed_by_day(self, place: int) -> ByteSource:
+        """The random bytes for today's moment of that place, whatever rounds the day has."""
+        key, day = device_key.device_key(self.store, self.rand), self.today // DAY_SECONDS
+        return keyed(key, b"day", self.transport.url.encode(), f"{day} {place}".encode())
 
     def waiting_until(self, moment: int, action: str) -> Outcome | None:
         """The outcome of waiting for a random moment (server's clock), or None where it has passed."""

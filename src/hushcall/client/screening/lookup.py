@@ -140,9 +140,9 @@ def read_state(folder: Path) -> dict[str, int]:
 class Policy:
     """When a listed number is blocked. Any other listed number gets a warning, and ``contacts`` (E.164) are allowed.
 
-    ``block_days`` counts rounds (days by default): with 1 every listed number blocks, with more what the list blocks
-    once it was found in so many. By default the list decides. In an older list, which does not say what blocks: found
-    in so many, or over a window of so many. ``block_phones``: reported by so many clients for sure. By default only a
+    ``block_days``: with 1 every listed number blocks, with more what the list blocks once it was found on so many
+    days. By default the list decides. In an older list, which does not say what blocks: found on so many, or over a
+    window of so many. ``block_phones``: reported by so many clients for sure. By default only a
     list of format 1 blocks by a count, its τ.
     """
 
@@ -156,18 +156,14 @@ class Policy:
         if self.block_phones is not None:
             checks.positive("block_phones", self.block_phones)
 
-    @property
-    def block_rounds(self) -> int | None:
-        return self.block_days
-
     def blocks(self, entry: Entry, header: dict[str, Any]) -> bool:
         tau = float(header["tau"]) if header["format"] == FORMATS[0] else None
         min_phones = tau if self.block_phones is None else self.block_phones
         if min_phones is not None and entry.low >= min_phones:
             return True
         if entry.block is None:
-            return max(entry.rounds, entry.window) >= (self.block_rounds or int(header.get("block_days", 2)))
-        return (entry.block or self.block_rounds == 1) and entry.rounds >= (self.block_rounds or 1)
+            return max(entry.days, entry.window) >= (self.block_days or int(header.get("block_days", 2)))
+        return (entry.block or self.block_days == 1) and entry.days >= (self.block_days or 1)
 
     def knows(self, number: str) -> bool:
         return self.contacts(number) if callable(self.contacts) else number in self.contacts
@@ -202,10 +198,10 @@ def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POL
     entry = loaded.find(number)
     if entry is None:
         return Verdict(Action.ALLOW, "not on the list", None, warning)
-    rounds = f"found in {counted(entry.rounds, 'round')}"
-    rounds += f" and over {entry.window} together" if entry.window > 1 else ""
+    days = f"found on {counted(entry.days, 'day')}"
+    days += f" and over {entry.window} together" if entry.window > 1 else ""
     phones = f"reported by about {counted(round(entry.estimate), 'phone')} (at least {entry.low:.0f})"
     hint = ", by a hint" if entry.hinted else ""
     block = policy.blocks(entry, loaded.header)
     action = Action.BLOCK if block else Action.WARN
-    return Verdict(action, f"{phones}, {rounds}{hint}", entry, warning, source=PHONES)
+    return Verdict(action, f"{phones}, {days}{hint}", entry, warning, source=PHONES)

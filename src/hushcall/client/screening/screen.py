@@ -79,9 +79,7 @@ class Screen:
         entries = tuple(sorted(self._entries(None, now), key=lambda entry: entry.number))
         if first is None:
             return Blocklist(0, 0, now, ListHeader("imported", 0.0, 0, 0.0, self.plan.name, 1, 2), entries)
-        return replace(
-            first, header=replace(first.header, block_rounds=first.header.block_rounds or 2), entries=entries
-        )
+        return replace(first, header=replace(first.header, block_days=first.header.block_days or 2), entries=entries)
 
     def _entries(self, policy: Policy | None, now: int) -> list[Entry]:
         """Each number once, as the first list has it that names it."""
@@ -124,12 +122,12 @@ class Screen:
         return Verdict(Action.ALLOW, why, None, f"{why}: run hushcall phone sync")
 
 
-def save_policy(store: Store, policy: str | None, block_rounds: int | None) -> None:
-    """Save the owner's harshest action, and from how many rounds on a number is blocked, where given."""
+def save_policy(store: Store, policy: str | None, block_days: int | None) -> None:
+    """Save the owner's harshest action, and from how many days on a number is blocked, where given."""
     if policy is not None:
         checks.one_of("policy", policy, POLICIES)
-    if block_rounds is not None:
-        checks.whole("block days", block_rounds, 1)
-        store.put("block_days", str(block_rounds))
+    if block_days is not None:
+        checks.whole("block days", block_days, 1)
+        store.put("block_days", str(block_days))
     if policy is not None:
         store.put("policy", policy)

@@ -52,7 +52,7 @@ def _ios(blocklist: Blocklist) -> bytes:
 def _plain(blocklist: Blocklist) -> bytes:
     """The header of ad-blocking lists (``! Key: value``, with when to fetch the next version), and a number a line."""
     run = blocklist.header
-    run_with = f"{run.mechanism} epsilon {run.epsilon:g} more than {run.tau} reports window {run.window_rounds}"
+    run_with = f"{run.mechanism} epsilon {run.epsilon:g} more than {run.tau} reports window {run.window_days}"
     header = {
         "Title": MARK,
         "Version": str(blocklist.version),

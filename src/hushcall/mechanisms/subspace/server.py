@@ -26,7 +26,7 @@ from hushcall import checks
 from hushcall.errors import InvalidTally
 from hushcall.mechanisms import tallies
 from hushcall.mechanisms.aggregator import PoolingAggregator, Progress, Reported, quiet
-from hushcall.mechanisms.decision import POWER, HeavyHitter, Rule, Support, above, law_of, lies_over
+from hushcall.mechanisms.decision import POWER, HeavyHitter, Rule, Support, above, law_of
 from hushcall.mechanisms.kernels import walsh
 from hushcall.mechanisms.kernels.shake256 import report_rows
 from hushcall.mechanisms.mechanism import least_bits
@@ -58,6 +58,8 @@ class SubspaceAggregator(PoolingAggregator[PooledTally]):
     tolerance: int = 0
     warn_level: float = 0.0
     areas: int = 1
+    rounds_per_day: int = 1
+    place: int = 0
 
     def __post_init__(self) -> None:
         checks.whole("suffix_bits", self.suffix_bits, 1, 28)
@@ -90,15 +92,16 @@ class SubspaceAggregator(PoolingAggregator[PooledTally]):
         return f"b={self.mechanism.bits}"
 
     def rule(self, tau: float) -> Rule:
-        return Rule(tau, self.warn_level, self.hypotheses) if self.warn_level else self.strict_rule(tau)
+        strict = self.strict_rule(tau)
+        return replace(strict, level=self.warn_level, tolerance=0) if self.warn_level else strict
 
     def strict_rule(self, tau: float) -> Rule:
         """The rule of blocking. The same where there is one tier."""
-        return Rule(tau, self.level, self.hypotheses, tolerance=self.tolerance)
+        return Rule(tau, self.level, self.hypotheses, self.tolerance, self.rounds_per_day, self.place)
 
     def over(self, rounds: int) -> Self:
         """The same aggregator with the tolerance of so many rounds."""
-        return replace(self, tolerance=lies_over(rounds, self.tolerance))
+        return replace(self, tolerance=self.strict_rule(0).over(range(rounds)).tolerance)
 
     def law(self, reports: int) -> Support:
         return law_of(self.mechanism, reports)
@@ -259,15 +262,16 @@ def open_bucket(
         mechanism = profile.spec.client(profile.epsilon, bits, profile.spec.items.bits(plan))
         return resume(profile, plan, mechanism, buckets)
 
+    own, profile = profile, profile.closing  # the same b in all rounds of a day: they add up best
     rounds, hypotheses = max(profile.windows), build(1).hypotheses
     reports = users * rounds
-    level, lies = profile.share, lies_over(rounds, profile.tolerance)
+    level, lies = profile.share, build(1).over(rounds).tolerance
     for warn_level in dict.fromkeys((profile.warn_share, 0.0)):
         bits = bits_for(reports, profile.epsilon, hypotheses, level, profile.tau, lies, warn_level)
         aggregator = build(max(bits, least_bits(profile.epsilon)))  # clients take part in nothing less
-        law, rule = aggregator.law(reports), aggregator.strict_rule(profile.tau).over(rounds)
+        law, rule = aggregator.law(reports), aggregator.strict_rule(profile.tau).over(range(rounds))
         if law.power(reports, rule.least(law)) >= POWER:
-            return aggregator
+            return resume(own, plan, aggregator.mechanism, buckets)
     return None
 
 
@@ -275,7 +279,8 @@ def resume(profile: Profile, plan: NumberingPlan, mechanism: Subspace, buckets: 
     """Whole numbers are one bucket. Their noise is that of all reports, which is the price of this mode."""
     together, areas = (buckets, 1) if profile.bucketed else (1, len(plan.area_codes))
     tiers = (profile.share, together, profile.tolerance, profile.warn_share)
-    return SubspaceAggregator(mechanism, SUFFIX.domain(plan), *tiers, areas)
+    day = (profile.rounds_per_day, profile.place)
+    return SubspaceAggregator(mechanism, SUFFIX.domain(plan), *tiers, areas, *day)
 
 
 def few_supports(tally: SparseTally, items: Sequence[int]) -> NDArray[np.int64]:

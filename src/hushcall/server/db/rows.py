@@ -20,6 +20,7 @@ from hushcall.protocol.numbers import NumberingPlan, plan_named
 from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD, PUBLISHED, RoundState
 from hushcall.server.db import schema
 
+DAY_SECONDS = 86_400
 T = TypeVar("T")
 
 
@@ -69,13 +70,14 @@ class RoundRow:
         return plan_named(self.plan_name)
 
     @property
-    def window_rounds(self) -> int:
-        return self.window
+    def window_days(self) -> int:
+        """For how long a number stays on the list, and how old a reported call may be."""
+        return self.call_days or self.window
 
     @property
-    def window_days(self) -> int:
-        """How old a reported call may be. Rounds that were opened before this was stored say as many as ``window``."""
-        return self.call_days or self.window
+    def day(self) -> int:
+        """The day (UTC) on which it opens, counted from 1970."""
+        return self.opens // DAY_SECONDS
 
     @property
     def phase(self) -> RoundState:
@@ -115,6 +117,11 @@ class DeviceRow:
     token_hash: bytes
     enrolled: int
     revoked: int | None
+    day: int
+
+    def took_part(self, row: RoundRow) -> bool:
+        """Whether it took part in a round of the same day, where a day has several."""
+        return row.profile.rounds_per_day > 1 and self.day == row.day
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ devices = _table(
     Column("token_hash", LargeBinary(32), nullable=False, unique=True),  # SHA-256: tokens are 256 random bits
     Column("enrolled", BigInteger, nullable=False),
     Column("revoked", BigInteger),
+    Column("day", Integer, nullable=False, default=0, server_default="0"),  # of its last part, if a day has many rounds
 )
 
 invites = _table(
@@ -70,8 +71,8 @@ rounds = _table(
     Column("reason", Text, nullable=False, default=""),  # why it is held
     Column("profile", Text, nullable=False),  # JSON: the round's whole configuration
     Column("plan", String(32), nullable=False),
-    Column("window", Integer, nullable=False),  # in rounds: how long a number stays on the list
-    Column("call_days", Integer, nullable=False, default=0, server_default="0"),  # as clients are told; 0: ``window``
+    Column("window", Integer, nullable=False),  # as ``call_days``; in rounds where that is 0
+    Column("call_days", Integer, nullable=False, default=0, server_default="0"),  # a number stays on the list so long
     Column("seed", LargeBinary(32), nullable=False),  # public: hash functions are derived from it
     Column("secret", LargeBinary(32), nullable=False),  # tickets are derived from it; erased when the round is decoded
     Column("opens", BigInteger, nullable=False),

@@ -263,6 +263,8 @@ class _Batch:
             raise Problem("wrong-bucket")
         if (upload.round, device) in self.with_token:
             raise Problem("already-issued", "This device has a token for this round, and takes part with it.")
+        if device > 0 and self.devices[upload.token].took_part(row):
+            raise Problem("already-announced", anonymity.TOOK_PART)
         ticket = ticket_for(row.secret, device) if device > 0 else ticket_bytes(tokens.ticket_of_token(upload.token))
         self.announced[upload.round, device] = upload.bucket, ticket
         self.new_announcements.append(
@@ -299,6 +301,9 @@ class _Batch:
     def write(self) -> None:
         """Insert all new rows. Rows that another worker wrote meanwhile stay."""
         self.store.insert_new(self.connection, schema.announcements, self.new_announcements, key=("round", "device"))
+        for round_id in {new["round"] for new in self.new_announcements}:
+            named = [new["device"] for new in self.new_announcements if new["round"] == round_id and new["device"] > 0]
+            anonymity.take_part(self.connection, self.rounds[round_id], named)
         self.store.insert_new(self.connection, schema.reports, self.new_reports, key=("ticket",))
 
     def settle(self, uploads: Sequence[Announce | Upload], answers: list[Answer | Problem]) -> list[Answer | Problem]:

@@ -34,6 +34,7 @@ from hushcall.server.publishing import exclusions, imports
 from hushcall.server.publishing.exclusions import kept_off_by_operators, never_listed
 from hushcall.server.publishing.imports import Importer
 from hushcall.server.rounds import round_status
+from hushcall.server.rounds.round_data import ListSpan, list_span
 from hushcall.server.settings import Settings
 from hushcall.server.signing import signer
 from hushcall.server.signing.keys import KeyRing
@@ -64,9 +65,9 @@ class _Draft:
 
     before: Blocklist | None
     after: Blocklist
+    span: ListSpan
     entries: int
     kept_off: frozenset[str]
-    rule: int | None
     changes: dict[str, Lines] = field(default_factory=dict)
     news: list[Change] = field(default_factory=list)
     staged: int = 0
@@ -123,7 +124,8 @@ class Publisher:
                 round_id = sa.select(schema.versions.c.round).where(schema.versions.c.version == before.version)
                 number = connection.execute(round_id).scalar_one()
                 after = replace(before, version=before.version + 1 + beyond, round=number)
-                draft = self._complete(connection, _Draft(before, after, entries, frozenset(), _rule(connection)))
+                span = ListSpan(0, _rule(connection) or 0, 1)  # the rule alone is recorded
+                draft = self._complete(connection, _Draft(before, after, span, entries, frozenset()))
                 targets = draft.targets | imports.signed(connection)
                 self._record(connection, draft)
                 connection.execute(sa.update(schema.changes).values(version=after.version))
@@ -173,17 +175,17 @@ class Publisher:
             if row is None:
                 return None
             before, entries = newest or (None, 0)
-            after = self._next(before, row)
-            candidates, everything = self._candidates(connection, before, after, included, round_id)
+            after, span = self._next(before, row), list_span(connection, row, self.settings.list)
+            candidates, everything = self._candidates(connection, before, after, span, included, round_id)
             in_file = exclusions.read_exclusions(connection, self.settings.list, row.plan).in_file
             candidates |= _listed(connection, sorted(in_file))
             looked_up = sorted(candidates)
             if round_id is not None and self.settings.list.allow_command and not everything:
-                looked_up = sorted(candidates.union(connection.execute(_recent(included, after)).scalars()))
+                looked_up = sorted(candidates.union(connection.execute(_recent(included, after, span)).scalars()))
             listed = None if round_id is not None or before is None else _listed(connection, sorted(candidates))
             never = never_listed(connection, self.settings.list, row.plan, looked_up, listed)
             candidates |= never
-            draft = _Draft(before, after, entries, kept_off, self.settings.list.block_rounds)
+            draft = _Draft(before, after, span, entries, kept_off)
             for numbers in list_entries.chunks(sorted(candidates)):
                 draft = self._with_lines(connection, draft, included, numbers, never)
         same = not draft.changes and not draft.staged
@@ -202,7 +204,7 @@ class Publisher:
     ) -> _Draft:
         """The draft with what changes of these numbers."""
         old = list_entries.among(connection, numbers) if draft.before else {}
-        new = self._entries(connection, draft.after, included, numbers, never)
+        new = self._entries(connection, draft, included, numbers, never)
         lines = {number: entry.line() for number, entry in new.items()}
         pairs = ((number, (old.get(number), lines.get(number))) for number in numbers)
         changes = {number: pair for number, pair in pairs if pair[0] != pair[1]}
@@ -256,6 +258,7 @@ class Publisher:
         connection: Connection,
         before: Blocklist | None,
         after: Blocklist,
+        span: ListSpan,
         included: sa.ColumnElement[bool],
         round_id: int | None,
     ) -> tuple[set[str], bool]:
@@ -265,10 +268,11 @@ class Publisher:
         kept off.
         """
         table, current = schema.hitters.c, sa.select(schema.entries.c.number).where(list_entries.CURRENT)
-        recent = _recent(included, after)
-        if before is None or before.header != after.header or _rule(connection) != self.settings.list.block_rounds:
+        recent = _recent(included, after, span)
+        row = newest_round(connection, schema.rounds.c.id == before.round) if before else None
+        if before is None or row is None or before.header != after.header or _rule(connection) != span.block:
             return set(connection.execute(recent.union(current)).scalars()), True
-        first, past = before.round - before.header.window_rounds, after.round - after.header.window_rounds
+        first, past = before.round - list_span(connection, row, self.settings.list).window, after.round - span.window
         touched = (table.round == round_id) | ((table.round > first) & (table.round <= past))
         statements = (
             sa.select(table.number).where(touched).distinct(),
@@ -281,7 +285,7 @@ class Publisher:
     def _entries(
         self,
         connection: Connection,
-        after: Blocklist,
+        draft: _Draft,
         included: sa.ColumnElement[bool],
         numbers: Sequence[str],
         never: Collection[str],
@@ -292,15 +296,20 @@ class Publisher:
             Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value, r.length, r.strict, r.hinted)
             for r in connection.execute(query.where(included, schema.hitters.c.number.in_(numbers)))
         )
-        window, block_rounds = after.header.window_rounds, self.settings.list.block_rounds
-        entries = blocklist.listed(sightings, after.round, window, never, block_rounds)
+        span = draft.span
+        entries = blocklist.listed(sightings, draft.after.round, span.window, never, span.block, span.rounds_per_day)
         return {entry.number: entry for entry in entries}
 
+    def _deltas(self, draft: _Draft) -> int:
+        """Versions back to which there are deltas: those of two days at least, where a day has several rounds."""
+        deltas, rounds_per_day = self.settings.list.deltas, draft.span.rounds_per_day
+        return max(deltas, 2 * rounds_per_day) if deltas and rounds_per_day > 1 else deltas
+
     def _next(self, before: Blocklist | None, newest: RoundRow) -> Blocklist:
-        window, profile = newest.window_rounds, newest.profile  # the round's own, which its phones know
+        window, profile = newest.window_days, newest.profile  # the round's own, which its phones know
         header = ListHeader(
             *(profile.mechanism, profile.epsilon, profile.tau, profile.level, newest.plan_name, window),
-            block_rounds=blocklist.OLDER_CLIENTS_WARN if profile.warn_level else self.settings.list.block_rounds,
+            block_days=blocklist.OLDER_CLIENTS_WARN if profile.warn_level else self.settings.list.block_days,
         )
         return Blocklist((before.version if before else 0) + 1, newest.id, newest.closes, header, ())
 
@@ -316,7 +325,7 @@ class Publisher:
         targets: dict[str, bytes | TargetFile] = {signer.LIST: signer.list_info(size, sha256, after.version)}
         table = schema.versions.c
         kept = sa.select(table.version, table.sha256).where(
-            table.version >= after.version - self.settings.list.deltas, table.data.is_not(None)
+            table.version >= after.version - self._deltas(draft), table.data.is_not(None)
         )
         for row in connection.execute(kept).all() if after.version == version + 1 else ():  # else it is no step
             if list_entries.touched(connection, row.version, version) + len(draft.changes) > max(
@@ -335,15 +344,16 @@ class Publisher:
             blocked = Blocklist.from_bytes(b"".join([head, *body])).to_block()  # none of these files can say "warn"
             writers = WRITERS.values() if names == ["all"] else [writer_named(name) for name in names]
             targets |= {f"exports/{writer.filename}": writer.write(blocked) for writer in writers}
-        targets[round_commitment.ROUNDS_TARGET] = _rounds(connection, after.round)
+        named = max(round_commitment.NAMED_ROUNDS, round_commitment.NAMED_DAYS * draft.span.rounds_per_day)
+        targets[round_commitment.ROUNDS_TARGET] = _rounds(connection, after.round, named)
         return replace(draft, targets=targets, sha256=sha256)
 
     def _record(self, connection: Connection, draft: _Draft) -> None:
-        after, table, keep = draft.after, schema.versions.c, max(self.settings.list.deltas, signer.KEPT_VERSIONS - 1)
+        after, table, keep = draft.after, schema.versions.c, max(self._deltas(draft), signer.KEPT_VERSIONS - 1)
         list_entries.unstage(connection, after.version, but=after.version if draft.staged else 0)
         list_entries.put(connection, after.version, draft.changes, keep)
         row = {"version": after.version, "round": after.round, "made": after.made, "entries": draft.entries}
-        values = {"sha256": draft.sha256, "data": _head(draft), "block_rounds": draft.rule}
+        values = {"sha256": draft.sha256, "data": _head(draft), "block_rounds": draft.span.block}
         connection.execute(sa.insert(schema.versions).values(**row, **values))
         connection.execute(sa.update(schema.versions).where(table.version < after.version - keep).values(data=None))
         for news in list_entries.chunks(draft.news):
@@ -365,11 +375,11 @@ def _with(version: Blocklist, lines: Iterable[bytes | None]) -> Blocklist:
     return replace(version, entries=tuple(Entry.from_line(line) for line in lines if line is not None))
 
 
-def _recent(included: sa.ColumnElement[bool], after: Blocklist) -> sa.Select[str]:
+def _recent(included: sa.ColumnElement[bool], after: Blocklist, span: ListSpan) -> sa.Select[str]:
     """The numbers found within the window."""
     table = schema.hitters.c
     query = sa.select(table.number).join(schema.rounds).distinct()
-    return query.where(included, table.round > after.round - after.header.window_rounds)
+    return query.where(included, table.round > after.round - span.window)
 
 
 def _listed(connection: Connection, numbers: Sequence[str]) -> set[str]:
@@ -418,10 +428,10 @@ class Corrections:
         return str(self.plan.parse(number))
 
 
-def _rounds(connection: Connection, newest: int) -> bytes:
+def _rounds(connection: Connection, newest: int, named: int = round_commitment.NAMED_ROUNDS) -> bytes:
     """The digests of the rounds behind a list. A phone compares them with the rounds that it saw (split view)."""
     rows = schema.rounds.c
-    query = sa.select(schema.rounds).where(rows.id <= newest, rows.id > newest - round_commitment.NAMED_ROUNDS)
+    query = sa.select(schema.rounds).where(rows.id <= newest, rows.id > newest - named)
     digests = {}
     for row in round_rows(connection, query.order_by(rows.id)):
         document = round_status.info_of(connection, row, row.opens).to_plain()

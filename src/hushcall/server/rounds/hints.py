@@ -90,7 +90,7 @@ def recorded(connection: Connection, round_id: int) -> RoundHints | None:
 def _listed(connection: Connection, row: RoundRow, first: int) -> frozenset[str]:
     """What the rounds before ``first`` list on evidence of their own: a hint must not make itself last."""
     table = schema.hitters.c
-    before = table.round.between(first - row.window_rounds, first - 1)
+    before = table.round.between(first - row.window_days * row.profile.rounds_per_day, first - 1)
     return frozenset(connection.scalars(sa.select(table.number).where(before, table.hinted < 2)))
 
 

@@ -19,7 +19,7 @@ from hushcall.server.settings import GuardSettings
 from hushcall.wording import counted
 
 USUAL_ROUNDS = 7
-"""How many rounds back "usual" is."""
+"""How many rounds back "usual" is. Where a day has several, these are the ones at the same hour."""
 MIN_HISTORY_ROUNDS = 3
 """Rounds before which an area code has no usual size."""
 
@@ -116,7 +116,7 @@ def _too_many_refused(connection: Connection, row: RoundRow, guard: GuardSetting
 
 def _unusual_size(connection: Connection, row: RoundRow, guard: GuardSettings) -> str | None:
     table = schema.rounds.c
-    query = sa.select(table.announced).where(table.id < row.id).order_by(table.id.desc()).limit(USUAL_ROUNDS)
+    query = sa.select(table.announced).where(_before(row)).order_by(table.id.desc()).limit(USUAL_ROUNDS)
     usual = statistics.median(list(connection.execute(query).scalars()) or [row.announced])
     smallest, largest = usual / guard.devices, usual * guard.devices
     if max(usual, row.announced) >= guard.least and not smallest <= row.announced <= largest:
@@ -124,10 +124,16 @@ def _unusual_size(connection: Connection, row: RoundRow, guard: GuardSettings) -
     return None
 
 
+def _before(row: RoundRow) -> sa.ColumnElement[bool]:
+    """The rounds before, at the same time of day. Ids count time where a day has several rounds."""
+    table, rounds_per_day = schema.rounds.c, row.profile.rounds_per_day
+    return (table.id < row.id) & (table.id % rounds_per_day == row.id % rounds_per_day)
+
+
 def _growing_bucket(connection: Connection, row: RoundRow, guard: GuardSettings) -> str | None:
     """An area code that is many times its own usual size: fakes that list a number there, or drown one out."""
     table, history = schema.buckets.c, schema.rounds.c
-    query = sa.select(history.id).where(history.id < row.id).order_by(history.id.desc()).limit(USUAL_ROUNDS)
+    query = sa.select(history.id).where(_before(row)).order_by(history.id.desc()).limit(USUAL_ROUNDS)
     before = list(connection.execute(query).scalars())
     if len(before) < MIN_HISTORY_ROUNDS:
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -18,6 +20,7 @@ from hushcall.server import anonymity
 from hushcall.server.db import partitions, schema
 from hushcall.server.db.rows import RoundRow, buckets_of, existing_round, round_rows
 from hushcall.server.db.store import Store
+from hushcall.server.settings import ListSettings
 
 if TYPE_CHECKING:
     from hushcall.mechanisms.report_arrays import ReportArrays
@@ -90,6 +93,34 @@ def rounds_in_window(connection: Connection, row: RoundRow) -> list[int]:
     near = sa.select(schema.rounds).where(table.id > row.id - row.profile.reach, table.id < row.id)
     earlier = round_rows(connection, near.where(table.state.in_(sorted(HAS_FINDINGS))).order_by(table.id))
     return window_of([(each.id, each.plan_name, each.profile) for each in [*earlier, row]])
+
+
+def rounds_within(connection: Connection, newest: RoundRow, days: int) -> int:
+    """How many ids back, the newest round's included, fill so many days. Rounds of before may have been longer."""
+    table, rounds = schema.rounds.c, days * newest.profile.rounds_per_day
+    query = sa.select(schema.rounds).where(table.id <= newest.id, table.id > newest.id - rounds)
+    part, after = Fraction(0), newest.id + 1
+    for row in round_rows(connection, query.order_by(table.id.desc())):
+        part += Fraction(after - row.id, row.profile.rounds_per_day)
+        if part >= days:
+            return newest.id - row.id + 1
+        after = row.id
+    return rounds
+
+
+@dataclass(frozen=True)
+class ListSpan:
+    """A list's days in rounds: how many it looks back over, and by which rule a number blocks."""
+
+    window: int
+    block: int
+    rounds_per_day: int
+
+
+def list_span(connection: Connection, newest: RoundRow, settings: ListSettings) -> ListSpan:
+    rounds_per_day = newest.profile.rounds_per_day
+    block = (settings.block_days - 1) * rounds_per_day + 1
+    return ListSpan(rounds_within(connection, newest, newest.window_days), block, rounds_per_day)
 
 
 def decode_tasks(

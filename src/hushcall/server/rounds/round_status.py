@@ -193,6 +193,7 @@ def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
         anonymity=parameters_of(connection, row.id) if anonymous else None,
         crowd=anonymity_set_of(connection, row.id) if anonymous else None,
         upload_bytes=None if buckets is None else upload_bytes(plain["report_bytes"] for plain in buckets.values()),
+        next=max(row.next, row.closes),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from hushcall.decoding.task import Backend
 from hushcall.mechanisms import parameters
+from hushcall.mechanisms.profiles import Profile
 from hushcall.protocol.randomness import ByteSource, os_entropy
 from hushcall.protocol.round_document import Schedule
 from hushcall.protocol.seeds import SEED_BYTES, bucket_seed
@@ -35,7 +36,7 @@ from hushcall.protocol.states import (
 from hushcall.server import anonymity
 from hushcall.server.db import leases, partitions, schema
 from hushcall.server.db.leases import Term
-from hushcall.server.db.rows import RoundRow, existing_round, lock_round, newest_round
+from hushcall.server.db.rows import DAY_SECONDS, RoundRow, existing_round, lock_round, newest_round
 from hushcall.server.db.store import Store
 from hushcall.server.rounds import holding
 from hushcall.server.rounds.jobs import RoundJobs, earlier_under_way
@@ -137,15 +138,15 @@ class Rounds:
             newest = newest_round(connection)
             if newest is not None and newest.phase in TAKES_UPLOADS:
                 return newest.id
-            round_id = newest.id + 1 if newest else 1
             timing = timing_of(settings, newest, now)
+            round_id, profile = numbered(settings, newest, timing.opens, profile)
             row = {
                 "id": round_id,
                 "state": ANNOUNCING,
                 "reason": "",
                 "profile": json.dumps(profile.to_plain(), sort_keys=True),
                 "plan": settings.chosen_plan().name,
-                "window": self.settings.list.window,
+                "window": self.settings.window_days,
                 "call_days": self.settings.window_days,
                 "seed": self.rand(SEED_BYTES),
                 "secret": self.rand(SEED_BYTES),
@@ -155,7 +156,8 @@ class Rounds:
             partitions.make(connection, round_id)
             if keys:
                 schedule = Schedule(timing.opens, timing.collects, timing.closes)
-                anonymity.insert(self.store, connection, round_id, schedule, keys, self.rand)
+                key_rounds = anonymity.GATEWAY_DAYS * profile.rounds_per_day
+                anonymity.insert(self.store, connection, round_id, schedule, keys, self.rand, key_rounds)
         self.note("round opened", round=round_id)
         return round_id
 
@@ -267,11 +269,25 @@ class Timing:
 
 def timing_of(settings: RoundSettings, newest: RoundRow | None, now: int) -> Timing:
     opens, length_seconds = now, settings.period_seconds
-    if newest is not None and now > newest.next:
+    if settings.rounds_per_day > 1 and (newest is None or now >= newest.next):  # no round crosses midnight (UTC)
+        opens, length_seconds = late_slot(now - now % length_seconds, now, length_seconds, settings.announce)
+    elif newest is not None and now > newest.next:
         opens, length_seconds = late_slot(newest.next, now, length_seconds, settings.announce)
     collects = opens + round(length_seconds * settings.announce)
     closes = opens + round(length_seconds * (settings.announce + settings.collect))
     return Timing(opens, collects, closes, opens + length_seconds)
+
+
+def numbered(settings: RoundSettings, newest: RoundRow | None, opens: int, profile: Profile) -> tuple[int, Profile]:
+    """The id of a round that opens then, and its profile. Of several rounds a day, ids count time: missed ones too."""
+    if newest is None:
+        round_id = 1
+    elif newest.profile.rounds_per_day == profile.rounds_per_day > 1:
+        round_id = newest.id + max(round((opens - newest.opens) / settings.period_seconds), 1)
+    else:
+        round_id = newest.id + 1
+    place = min(opens % DAY_SECONDS // settings.period_seconds, profile.rounds_per_day - 1)
+    return round_id, replace(profile, place=place)
 
 
 def late_slot(due: int, now: int, period_seconds: int, announce: float) -> tuple[int, int]:

@@ -31,7 +31,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 @dataclass(frozen=True)
 class Budget:
     profile: Profile
-    window_rounds: int
+    window_days: int
     relay: bool = False
 
     @property

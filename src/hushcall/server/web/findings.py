@@ -18,11 +18,12 @@ from hushcall.protocol.imported import Imported
 from hushcall.protocol.numbers import NANP, NumberingPlan, plan_named
 from hushcall.protocol.states import HAS_FINDINGS, PUBLISHED
 from hushcall.server.db import schema
-from hushcall.server.db.rows import AllowedRow, AppealRow, HitterRow, buckets_of, newest_round, typed
+from hushcall.server.db.rows import AllowedRow, AppealRow, HitterRow, buckets_of, newest_round, round_of, typed
 from hushcall.server.db.store import Store
 from hushcall.server.http.public_cache import PublishedList
 from hushcall.server.publishing import exclusions, imports
 from hushcall.server.publishing.exclusions import Exclusions, read_exclusions
+from hushcall.server.rounds.round_data import rounds_within
 from hushcall.server.settings import Settings
 from hushcall.server.web.rendering import Bucket
 
@@ -116,6 +117,7 @@ class Verdicts:
     published: PublishedList | None
     rule: Exclusions
     has_lookup: bool
+    window_rounds: int
 
     def words(self, number: str, newest: int | None, *, published: bool) -> str:
         """``newest`` is the newest round that found the number, ``published`` whether such a round is."""
@@ -134,12 +136,14 @@ class Verdicts:
     def _in_window(self, newest: int | None) -> bool:
         if newest is None:
             return False
-        return self.published is None or newest > self.published.round - self.published.header.window_rounds
+        return self.published is None or newest > self.published.round - self.window_rounds
 
 
 def verdicts(connection: Connection, settings: Settings, published: PublishedList | None) -> Verdicts:
     rule = read_exclusions(connection, settings.list, settings.round.chosen_plan())
-    return Verdicts(published, rule, bool(settings.list.allow_command))
+    row = round_of(connection, published.round) if published else None
+    rounds = rounds_within(connection, row, row.window_days) if row else 0
+    return Verdicts(published, rule, bool(settings.list.allow_command), rounds)
 
 
 def oldest_round(store: Store) -> int:

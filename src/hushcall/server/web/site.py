@@ -148,8 +148,8 @@ class Site:
         newest, settings = self.service.rounds.newest(), self.service.settings
         relay = bool(settings.round.relay)
         if newest is None:
-            return Budget(settings.profile, settings.list.window, relay)
-        return Budget(newest.profile, newest.window_rounds, relay)
+            return Budget(settings.profile, settings.window_days, relay)
+        return Budget(newest.profile, newest.window_days, relay)
 
     def public_values(self) -> dict[str, Any]:
         """For everybody. It tells nothing about any phone, nor how many there are."""
@@ -193,7 +193,7 @@ class Site:
             "epsilon": profile.epsilon,
             "bits_example": self._report_bits(profile.epsilon),
             "tau": profile.tau,
-            "window_rounds": current.window_rounds,
+            "window_days": current.window_days,
             "plan": plan.name,
             "items": profile.spec.items.layout(plan),
         }

@@ -115,6 +115,7 @@ class Phase(BaseModel):
     )
     crowd: int | None = Field(default=None, description="phones without a name in all buckets, once announcing is over")
     signatures: list[dict[str, str]] = Field(default=[], description="keyid and sig, by keys of the list's root")
+    next: str | None = Field(default=None, description="when the next round opens")
     upload_bytes: int | None = Field(
         default=None, description="what every upload is padded to, once buckets are decided"
     )

@@ -77,5 +77,5 @@ export function showTerms(params, settings) {
     `This server: profile ${settings.profile}, ${settings.mechanism}, ε = ${settings.epsilon} a report, numbers of `,
     `${settings.plan}; ${words.plural(params.bits, "bit")} in this example, which depends on how many phones take `,
     `part. A number is listed when more than ${settings.tau} phones are estimated to have reported it in a day and `,
-    `chance is ruled out. It leaves after ${words.plural(settings.window_rounds, "round")} without being seen.`);
+    `chance is ruled out. It leaves after ${words.plural(settings.window_days, "day")} without being seen.`);
 }

@@ -5,7 +5,7 @@ from alembic import op
 from hushcall.server.db.schema import imported, imports, metadata
 
 revision = "0017"
-down_revision = "0014"
+down_revision = "0016"
 
 
 def upgrade() -> None:
