@@ -11,6 +11,8 @@ from hushcall.mechanisms.succinct_histogram.codes import ExtendedHamming
 from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader, delta
 from hushcall.protocol.numbers import NANP
 from hushcall.protocol.randomness import ONE, seeded
+from hushcall.protocol.ranges import RangeEntry, RangeList
+from hushcall.protocol.seeds import derive
 
 SEED = bytes(range(32)).hex()
 OTHER = bytes(range(255, 223, -1)).hex()
@@ -397,3 +399,52 @@ def lists() -> list[tuple[str, str, Vector]]:
         ("bad: delta cut short", "apply_delta", {"list": text, "delta": change[: change.rindex('{"number"')]}),
         ("bad: a list where a delta should be", "apply_delta", {"list": text, "delta": newer}),
     ]
+
+
+def hundreds() -> list[tuple[str, str, Vector]]:
+    phone: Vector = {"name": "subspace-hundreds", "epsilon": 4.0, "bits": 5, "item_bits": 17}
+    mechanism, coins = phone_of(**phone), _block("hundreds", phone)
+    good = mechanism.privatise(55501, bytes(32), seeded(b"hundreds"))
+    base = {"mechanism": phone, "item": "55501", "public": OTHER, "coins": coins}
+    publics = [derive("vectors", bytes([place])).hex() for place in range(6)]
+    terms = ListHeader("subspace", 4.0, 10, 0.001, NANP.name, 7, 32)
+    seen = (1_794_700_800, 1_794_787_200)
+    blocked = Entry("+12025550101", *seen, 2, 50.0, 40.0, 60.0, 1e-9, 1, True)
+    warns = RangeEntry("+120255501xx", *seen, 2, 150.0, 120.0, 180.0, 1e-9, 1, False, passing=("+12025550103",))
+    text = Blocklist(5, 5, seen[1], terms, (blocked,)).to_bytes().decode()
+    ranges = RangeList(5, seen[1], (warns, replace(warns, number="+120255503xx", block=True, passing=())))
+    lines = ranges.to_bytes().decode().splitlines(keepends=True)
+    usual = {"list": text, "ranges": "".join(lines), "contacts": []}
+    return [
+        *((f"seed {place}, half of the reports", "kind_of_report", {"public": public, "hundreds": 50})
+          for place, public in enumerate(publics)),
+        ("one in a hundred reports", "kind_of_report", {"public": publics[0], "hundreds": 1}),
+        ("a document that does not say", "kind_of_report", {"public": publics[0], "hundreds": 0}),
+        ("the area code in the clear, the hundred protected", "bucket_and_item",
+         {"number": "+12025550143", "kind": "subspace-hundreds"}),
+        ("without the last two digits", "hundred_in_plan", {"region": "NANP", "number": "+12025550143"}),
+        ("of no fixed length, eleven digits", "hundred_in_plan", {"region": "DE", "number": "+4930231250123"}),
+        ("another length, another hundred", "hundred_in_plan", {"region": "DE", "number": "+4930231250"}),
+        *((f"hundreds, item {item}", "report", {**base, "item": item}) for item in ("55501", "0", str(2**17 - 1))),
+        ("hundreds, sound", "parse_report", {"mechanism": phone, "report": good.hex()}),
+        ("a number in a range: warn", "verdict_in_range", {**usual, "number": "+12025550144"}),
+        ("a number that passes in it: allow", "verdict_in_range", {**usual, "number": "+12025550103"}),
+        ("a contact in it: allow", "verdict_in_range",
+         {**usual, "number": "+12025550144", "contacts": ["+12025550144"]}),
+        ("a listed number in it: as the list says", "verdict_in_range", {**usual, "number": "+12025550101"}),
+        ("a range that blocks", "verdict_in_range", {**usual, "number": "+12025550344"}),
+        ("beside it: allow", "verdict_in_range", {**usual, "number": "+12025550201"}),
+        ("bad: more than ninety-nine per cent", "kind_of_report", {"public": publics[0], "hundreds": 100}),
+        ("bad: a negative share", "kind_of_report", {"public": publics[0], "hundreds": -1}),
+        ("bad: hundreds, item too large", "report", {**base, "item": str(2**17)}),
+        ("bad: hundreds, coins short", "report", {**base, "coins": coins[2:]}),
+        ("bad: hundreds, one byte short", "parse_report", {"mechanism": phone, "report": good[:-1].hex()}),
+        ("bad: hundreds, the kind of numbers", "parse_report",
+         {"mechanism": phone, "report": (good[:1] + b"\4" + good[2:]).hex()}),
+        ("bad: hundreds, value too large", "parse_report", {"mechanism": phone, "report": (good[:2] + b"\xff").hex()}),
+        ("bad: ranges out of order", "verdict_in_range",
+         {**usual, "ranges": lines[0] + lines[2] + lines[1], "number": "+12025550144"}),
+        ("bad: a range is missing", "verdict_in_range", {**usual, "ranges": lines[0] + lines[1], "number": "+1"}),
+        ("bad: a number where a range should be", "verdict_in_range",
+         {**usual, "ranges": "".join(lines).replace("01xx", "0100"), "number": "+1"}),
+    ]  # fmt: skip

@@ -29,6 +29,7 @@ FILES: dict[str, Callable[[], list[tuple[str, str, operations.Vector]]]] = {
     "phone.json": inputs.phone_steps,
     "rounds.json": inputs.rounds,
     "lists.json": inputs.lists,
+    "hundreds.json": inputs.hundreds,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.mechanisms.rappor import Rappor
@@ -16,16 +17,17 @@ from hushcall.mechanisms.local_hashing.client import LocalHashing, MultiplyShift
 from hushcall.mechanisms.mechanism import RandomisedResponse
 from hushcall.mechanisms.randomisers import Accounting, ChannelRandomiser
 from hushcall.mechanisms.registry import MECHANISMS
-from hushcall.mechanisms.subspace.client import Subspace, WholeNumber, linear_hash
+from hushcall.mechanisms.subspace.client import Subspace, SubspaceHundreds, WholeNumber, linear_hash
 from hushcall.mechanisms.succinct_histogram.client import SuccinctHistogram, channel_hashes
 from hushcall.mechanisms.succinct_histogram.codes import ExtendedHamming
 from hushcall.protocol import round_commitment as charter
 from hushcall.protocol.blocklist import apply_delta
-from hushcall.protocol.items import PLACED, SUFFIX
+from hushcall.protocol.items import HUNDRED, PLACED, SUFFIX
 from hushcall.protocol.numbers import NANP, Number, plan_named
 from hushcall.protocol.randomness import keyed, read, seeded, uniform
+from hushcall.protocol.ranges import RangeList
 from hushcall.protocol.round_document import RoundInfo
-from hushcall.protocol.seeds import derive
+from hushcall.protocol.seeds import about_hundred, derive
 from hushcall.protocol.states import COLLECTING
 from hushcall.protocol.wire import pad
 from hushcall_lab.rivals.original_histogram.client import OriginalHistogram, row_sign
@@ -163,6 +165,25 @@ def report_seed(seed: str, ticket: str) -> Vector:
     return {"public": asked.public_for(ticket).hex()}
 
 
+def hundred_in_plan(region: str, number: str) -> Vector:
+    plan = plan_named(region)
+    parsed = plan.parse(number)
+    item = HUNDRED.item(parsed, plan)
+    first = HUNDRED.number(item, parsed.area, plan)
+    return {"item": str(item), "bits": HUNDRED.bits(plan), "range": HUNDRED.text(first) if first else None}
+
+
+def kind_of_report(public: str, hundreds: int) -> Vector:
+    bucket = {"202": {"hundreds": hundreds}}
+    asked = RoundInfo(1, COLLECTING, 0, 1, 2, 1, bytes(32), NANP.name, 7, "subspace", 4.0, bucket)
+    return {"hundred": about_hundred(bytes.fromhex(public), asked.hundreds_of(202))}
+
+
+def verdict_in_range(list: str, ranges: str, number: str, contacts: list[str]) -> Vector:  # noqa: A002
+    loaded = replace(LoadedList.from_bytes(list.encode()), ranges=RangeList.from_bytes(ranges.encode()))
+    return {"action": check(loaded, number, Policy(contacts=frozenset(contacts)), now=0).action.value}
+
+
 def choose(candidates: list[str], coins: str) -> Vector:
     source = io.BytesIO(bytes.fromhex(coins))
     number, made_up = choose_among(candidates, NANP, source.read)
@@ -199,6 +220,7 @@ def phone_of(name: str, **given: Any) -> Phone:
 _SIMPLE: dict[str, Callable[..., Phone]] = {
     "olh": LocalHashing,
     "subspace": Subspace,
+    "subspace-hundreds": SubspaceHundreds,
     "whole-number": WholeNumber,
     "sh-original": OriginalHistogram,
     "pem": PrefixExtending,
@@ -268,6 +290,9 @@ OPERATIONS: dict[str, Callable[..., Vector]] = {
     "parse_report": parse_report,
     "bucket_and_item": bucket_and_item,
     "report_seed": report_seed,
+    "hundred_in_plan": hundred_in_plan,
+    "kind_of_report": kind_of_report,
+    "verdict_in_range": verdict_in_range,
     "choose": choose,
     "verdict": verdict,
     "apply_delta": delta_applied,

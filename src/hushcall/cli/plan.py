@@ -111,6 +111,12 @@ def plan(
     show.console.print(LEGEND)
     if (longest := max(row.window for _, row in rows)) > 1:
         show.console.print(f"in {longest}:   " + LEGEND_OF_WINDOWS)
+    for name, row in ((name, row) for name, row in rows if row.hundreds):
+        least = "no count" if row.in_hundred is None else f"{row.in_hundred} reports"
+        show.console.print(
+            f"{name} asks {row.hundreds} % of the phones about hundreds of numbers: {least} about one hundred, few "
+            "about each of its numbers, make it a range in a round."
+        )
     if lies := {row.tolerance for _, row in rows if row.tolerance}:
         show.console.print(f"Blocking withstands {' or '.join(map(str, sorted(lies)))} lying phones; the paper's none.")
     if lengths:

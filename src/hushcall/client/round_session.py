@@ -27,14 +27,15 @@ from hushcall.client.storage import device_key
 from hushcall.client.storage.store import DAY_SECONDS
 from hushcall.errors import InvalidParameter, Refused
 from hushcall.mechanisms.mechanism import Mechanism
-from hushcall.mechanisms.parameters import from_plain, to_plain
-from hushcall.mechanisms.registry import MECHANISMS, sends_area_code
+from hushcall.mechanisms.parameters import about_hundreds, from_plain, to_plain
+from hushcall.mechanisms.registry import MECHANISMS, sends_area_code, spec_of
 from hushcall.protocol.anonymity.tokens import ticket_of_token
 from hushcall.protocol.items import WHOLE
 from hushcall.protocol.numbers import Number
 from hushcall.protocol.problems import is_final
 from hushcall.protocol.randomness import WORD_BYTES, ByteSource, read, uniform, words
 from hushcall.protocol.round_document import RoundInfo
+from hushcall.protocol.seeds import about_hundred
 from hushcall.protocol.states import ANNOUNCING, COLLECTING, HELD
 from hushcall.protocol.wire import COVER, pad
 from hushcall.wording import counted
@@ -130,6 +131,9 @@ class RoundSession(RoundContext):
             mechanism = from_plain(parameters)
             public = self.info.public_for(row.ticket)
             consent.require_for_all_numbers(mechanism, row.mechanism, self.plan, public)
+            if about_hundred(public, self.info.hundreds_of(row.bucket)):
+                mechanism = about_hundreds(mechanism, self.plan)
+                consent.require_for_all_numbers(mechanism, mechanism.name, self.plan, public)
         except InvalidParameter as error:
             return Rejection(f"the server's parameters do not hold ({error.field} must {error.rule})")
         # _spend uses the number: from there on nothing that the server chose can fail any more.
@@ -144,14 +148,14 @@ class RoundSession(RoundContext):
             if ledger.recorded_between(self.store, self.today, self.today + DAY_SECONDS) >= limits.rounds_per_day:
                 return Rejection("the owner's number of reports a day is reached")
             reported = self._with_reportable_number(row)
-            item = MECHANISMS[row.mechanism].items.item(self.plan.parse(reported.number), self.plan)
+            item = spec_of(mechanism).items.item(self.plan.parse(reported.number), self.plan)
             parameters = to_plain(mechanism)
             serialised = json.dumps(parameters, sort_keys=True).encode()
             rand = self.keyed("report", row.ticket.encode(), public, serialised, str(item).encode())
             report = pad(mechanism.privatise(item, public, rand), self.info.upload_bytes)
             columns = {"number": reported.number, "dummy": reported.dummy, "public": public, "report": report}
             participation.move(self.store, row, participation.RECORDED, parameters=json.dumps(parameters), **columns)
-            spend = Spend(row.round, self.now, mechanism.cost, mechanism.name, ledger.REPORT, row.server)
+            spend = Spend(row.round, self.now, mechanism.cost, row.mechanism, ledger.REPORT, row.server)
             ledger.record(self.store, row.seq, spend)
             if reported is row:
                 candidates.mark_reported(self.store, row.number, row.seq, self.now)

@@ -71,7 +71,7 @@ class _Waiting:
 def prepared(parts: Sequence[DecodeTask]) -> list[Findings] | _Waiting:
     """Read a bucket for the card, or decode it here where a card is no use."""
     task, aggregator = parts[0], parts[0].bucket.aggregator.pooling
-    if aggregator is None:
+    if aggregator is None or task.numbers is not None:
         return [decode(part) for part in parts]
     tallies, scan = task.tallies(), (task.profile.windows, task.profile.tau)
     light = [replace(part, rounds=()) for part in parts]  # what was read need not travel twice

@@ -11,11 +11,12 @@ from itertools import accumulate
 from typing import Any
 
 from hushcall.decoding.hints import Hints
-from hushcall.decoding.window import tiers
+from hushcall.decoding.window import MANY_NUMBERS, tiers
 from hushcall.mechanisms.aggregator import Aggregator, PoolingAggregator
-from hushcall.mechanisms.bucket_setup import open_bucket
+from hushcall.mechanisms.bucket_setup import aggregator_of, open_bucket
 from hushcall.mechanisms.decision import POWER
 from hushcall.mechanisms.mechanism import report_bytes
+from hushcall.mechanisms.parameters import about_hundreds
 from hushcall.mechanisms.profiles import Profile
 from hushcall.protocol.numbers import NANP, NumberingPlan
 from hushcall.protocol.seeds import SEED_BYTES
@@ -32,6 +33,8 @@ class Outlook:
 
     ``window`` is the longest one, ``in_window`` the same count over all of it. ``found`` is the chance for the spam.
     ``hinted`` is the same count for a number that one of :data:`HINTS` names, ``blocked`` that of the blocking rule.
+    ``hundreds`` per cent of the clients are asked about hundreds of numbers. ``in_hundred`` is the count that makes a
+    hundred a range where it is spread over all numbers. Others report numbers: counts are of all clients.
     """
 
     mechanism: str
@@ -49,6 +52,8 @@ class Outlook:
     in_window: int | None = None
     hinted: int | None = None
     blocked: int | None = None
+    hundreds: int = 0
+    in_hundred: int | None = None
 
 
 def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: NumberingPlan = NANP) -> Outlook:
@@ -57,8 +62,10 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
     promised = (profile.mechanism, profile.epsilon, users)
     if aggregator is None:
         return Outlook(*promised, False, "", None, smallest, None, 0.0, profile.in_the_clear)
-    chance, longest = aggregator.chance(users, profile.tau), max(profile.windows)
-    chance_in_window = over(aggregator, longest).chance(users * longest, profile.tau)
+    share, longest = (100 - profile.hundreds) / 100, max(profile.windows)
+    chance = _thinned(aggregator.chance(math.floor(users * share), profile.tau), share)
+    in_window = over(aggregator, longest).chance(math.floor(users * longest * share), profile.tau)
+    chance_in_window = _thinned(in_window, share)
     return Outlook(
         *promised,
         True,
@@ -71,18 +78,44 @@ def outlook(profile: Profile, users: int, spam: int, buckets: int = 1, plan: Num
         profile.tolerance,
         longest,
         smallest_found(chance_in_window, users * longest) if longest > 1 else None,
-        *_by_rule(aggregator.pooling, users, profile.tau),
+        *_by_rule(aggregator.pooling, users, profile.tau, share),
+        profile.hundreds,
+        _in_hundred(profile, aggregator, users, buckets, plan) if profile.hundreds else None,
     )
 
 
-def _by_rule(aggregator: PoolingAggregator[Any] | None, users: int, tau: float) -> tuple[int | None, int | None]:
+def _thinned(chance: Callable[[int], float], share: float) -> Callable[[int], float]:
+    """The same as a function of all holders, of whom that share is asked."""
+    return lambda holders: chance(math.floor(holders * share))
+
+
+def _in_hundred(
+    profile: Profile, numbers: Aggregator[Any], users: int, buckets: int, plan: NumberingPlan
+) -> int | None:
+    """With numbers that have as many holders as noise lets one of a hundred seem to have, every second time."""
+    hundreds = aggregator_of(profile, plan, about_hundreds(numbers.mechanism, plan), buckets).pooling
+    if hundreds is None or numbers.pooling is None:
+        return None
+    asked = users * profile.hundreds // 100
+    law, beside = hundreds.law(asked), numbers.pooling.law(users - asked)
+    busiest = bisect_left(range(beside.reports), True, key=lambda count: beside.p_value(count) <= 0.5 / 100)
+    most = MANY_NUMBERS * beside.interval(busiest)[1] * law.reports / max(beside.reports, 1)
+    many = bisect_left(range(law.reports), True, key=lambda count: law.interval(count)[0] > most)
+    threshold = max(many, hundreds.rule(profile.tau).least(law))
+    return smallest_found(_thinned(partial(law.power, threshold=threshold), profile.hundreds / 100), users)
+
+
+def _by_rule(
+    aggregator: PoolingAggregator[Any] | None, users: int, tau: float, share: float
+) -> tuple[int | None, int | None]:
     """The smallest counts that are found in a round where a hint names the number, and that pass the blocking rule."""
     if aggregator is None:
         return None, None
-    law, hints = aggregator.law(users), Hints(frozenset(range(HINTS)))
+    law, hints = aggregator.law(math.floor(users * share)), Hints(frozenset(range(HINTS)))
     warning = hints.rules(aggregator.rule(tau), aggregator.numbers, 1)
     rules = next(rule for rule, _, hinted in warning if hinted), aggregator.strict_rule(tau)
-    hinted, blocked = (smallest_found(partial(law.power, threshold=rule.least(law)), users) for rule in rules)
+    chances = (_thinned(partial(law.power, threshold=rule.least(law)), share) for rule in rules)
+    hinted, blocked = (smallest_found(chance, users) for chance in chances)
     return hinted, blocked
 
 
@@ -122,7 +155,11 @@ def smallest_epsilon(profile: Profile, users: int, rate: float, buckets: int = 1
 
     def finds(epsilon: float) -> bool:
         aggregator = _opened(replace(profile, epsilon=epsilon), users, buckets, NANP)
-        return aggregator is not None and over(aggregator, rounds).chance(users * rounds, profile.tau)(holders) >= POWER
+        share = (100 - profile.hundreds) / 100
+        if aggregator is None:
+            return False
+        chance = over(aggregator, rounds).chance(math.floor(users * rounds * share), profile.tau)
+        return _thinned(chance, share)(holders) >= POWER
 
     spent_on_counts = profile.epsilon_olh * profile.spec.counts_apart
     low = min(sum(epsilon <= spent_on_counts for epsilon in EPSILONS), len(EPSILONS) - 1)

@@ -15,6 +15,8 @@ from hushcall.errors import InvalidParameter
 from hushcall.mechanisms import parameters
 from hushcall.mechanisms.bucket_setup import aggregator_of
 from hushcall.mechanisms.profiles import Profile
+from hushcall.mechanisms.registry import spec_named
+from hushcall.protocol.items import ItemCodec
 from hushcall.protocol.numbers import Number, NumberingPlan
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class BucketSpec:
     """One bucket of one round as it was opened. ``buckets`` is how many are decided together.
 
     ``parameters`` are the mechanism's. The plan is here itself, since a decoder knows only the shipped ones by name.
+    The reports about hundreds are a bucket of their own, whose ``bucket`` is minus the area code.
     """
 
     round: int
@@ -46,6 +49,17 @@ class BucketSpec:
     @cached_property
     def aggregator(self) -> Aggregator[Any]:
         return aggregator_of(self.profile, self.plan, parameters.from_plain(self.parameters), self.buckets)
+
+    @property
+    def items(self) -> ItemCodec:
+        spec = self.profile.spec
+        return spec_named(spec.hundreds).items if self.bucket < 0 else spec.items
+
+    @property
+    def hundreds(self) -> BucketSpec:
+        """The same bucket's reports about hundreds."""
+        mechanism = parameters.about_hundreds(parameters.from_plain(self.parameters), self.plan)
+        return replace(self, bucket=-self.bucket, parameters=parameters.to_plain(mechanism))
 
     def tally(self, round_seed: bytes, chunks: Iterable[ReportArrays]) -> Tally:
         aggregator, users = self.aggregator, self.users
@@ -94,6 +108,8 @@ class DecodeTask:
     part: int = 0
     parts: int = 1
     hints: Hints = field(default=NO_HINTS, repr=False)
+    numbers: DecodeTask | None = field(default=None, repr=False)
+    """Of reports about hundreds: the same bucket's reports about numbers."""
 
     @classmethod
     def of_sealed(
@@ -181,8 +197,9 @@ class Findings:
         return cls(task.key, reports, tuple(replace(hitter, estimate=hitter.clamped) for hitter in hitters))
 
     def figures(self, bucket: BucketSpec) -> Iterator[tuple[Number, dict[str, Any]]]:
+        """Each finding with its number. A hundred has its first one."""
         for hitter in self.hitters:
-            if number := bucket.profile.spec.items.number(hitter.item, bucket.bucket, bucket.plan):
+            if number := bucket.items.number(hitter.item, abs(bucket.bucket), bucket.plan):
                 values = {name: float(getattr(hitter, name)) for name in ("estimate", "low", "high", "p_value")}
                 whole = {name: int(getattr(hitter, name)) for name in ("length", "strict", "hinted")}
                 yield number, {**values, **whole, "implausible": bool(hitter.implausible)}

@@ -10,7 +10,7 @@ the reports said, is left out.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hushcall.decoding.hints import NO_HINTS, Hints
 from hushcall.decoding.pooled import PooledSupport, Span
-from hushcall.decoding.task import DecodeTask, Findings, RoundTally
+from hushcall.decoding.task import BucketSpec, DecodeTask, Findings, RoundTally
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.aggregator import PoolingAggregator
 from hushcall.mechanisms.decision import HeavyHitter, Rule, Support
@@ -33,7 +33,9 @@ Counted: TypeAlias = tuple["Decision", int, list[int]]
 
 def decode(task: DecodeTask, sums: Sequence[Tally] | None = None) -> Findings:
     tallies, tau = task.tallies(sums), task.profile.tau
-    if task.profile.spec.pools:
+    if task.numbers is not None:
+        hitters = find_hundreds(tallies, task.profile.windows, tau, task.numbers, task.bucket)
+    elif task.profile.spec.pools:
         hitters = find_in_windows(tallies, task.profile.windows, tau, task.part, task.parts, task.hints)
     else:  # rounds of other mechanisms do not add up, and their profiles have no window but the day
         hitters = [hitter for entry in tallies for hitter in entry.aggregator.find(entry.tally, tau)]
@@ -64,8 +66,12 @@ def find_among(
     tau: float,
     items: Sequence[int],
     hints: Hints = NO_HINTS,
+    holds: Callable[[Decision, int, Sequence[int]], bool] = lambda *_: True,
 ) -> list[HeavyHitter]:
-    """What :func:`find_in_windows` finds among a few given numbers, counted from the reports themselves."""
+    """What :func:`find_in_windows` finds among a few given numbers, counted from the reports themselves.
+
+    A window whose counts do not meet ``holds`` lists nothing.
+    """
     rounds, chosen = decisions(rounds, windows, tau, hints)
     tallies = [entry.tally for entry in rounds]
 
@@ -73,9 +79,55 @@ def find_among(
         for decision in chosen:
             counts = _by_part(rounds, tallies, decision, items)
             for row, item in enumerate(items):
-                yield decision, item, [int(column[row]) for column in counts]
+                of_item = [int(column[row]) for column in counts]
+                if decision.passed(item, of_item) and holds(decision, item, of_item):
+                    yield decision, item, of_item
 
     return _hitters(counted())
+
+
+MANY_NUMBERS = 2
+"""A hundred needs more than so many times the reports that its busiest number may have."""
+
+
+def exceeds(asked: PooledSupport, counts: Sequence[int], others: PooledSupport, busiest: Sequence[int]) -> bool:
+    """Whether a hundred's share of its reports is for sure above that multiple of its busiest number's."""
+
+    def above(least: float, most: float) -> bool:
+        return least * others.reports > MANY_NUMBERS * most * asked.reports
+
+    # Bounds take time, and lie on either side of the estimates.
+    estimates = asked.estimate(counts), max(others.estimate(busiest), 0.0)
+    return above(*estimates) and above(asked.hitter(0, counts, 0).low, others.hitter(0, busiest, 0).high)
+
+
+def find_hundreds(
+    rounds: Sequence[RoundTally], windows: Sequence[int], tau: float, numbers: DecodeTask, bucket: BucketSpec
+) -> list[HeavyHitter]:
+    """The hundreds that some window finds and that no two of their numbers could explain.
+
+    That is: the lower bound of the hundred's share of reports about hundreds is above :data:`MANY_NUMBERS` times the
+    upper bound of every number's share of reports about ``numbers``, in the same rounds.
+    """
+    candidates = [hitter.item for hitter in find_in_windows(rounds, windows, tau)]
+    if not candidates:
+        return []
+    ages = {entry.age_rounds for entry in rounds if entry.tally.count}
+    others = [entry for entry in numbers.tallies() if entry.age_rounds in ages and entry.tally.count]
+
+    def many_numbers(decision: Decision, item: int, counts: Sequence[int]) -> bool:
+        inside = [entry for entry in others if entry.age_rounds < decision.length]
+        first = bucket.items.number(item, -bucket.bucket, bucket.plan)
+        if first is None or not inside:
+            return False
+        law = PooledSupport.of([entry.pooling.law(entry.tally.count) for entry in inside])
+        suffixes = range(first.suffix, first.suffix + 10**bucket.items.open_digits)
+        same_rounds = Decision((replace(decision.spans[0], law=law),))
+        columns = _by_part(inside, [entry.tally for entry in inside], same_rounds, suffixes)
+        busiest = max(zip(*columns, strict=True), key=law.estimate)
+        return exceeds(decision.law, counts, law, busiest)
+
+    return find_among(rounds, windows, tau, candidates, holds=many_numbers)
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,9 @@ class CheckIndex:
     def __init__(self, blocklist: Blocklist) -> None:
         rated = (Rated(entry, votes_in(blocklist, entry)) for entry in blocklist.entries)
         self._entries = _ByHash({sha1_of(row.entry.number): row for row in rated})
-        self.ranges = ranges_of(blocklist)
+        self.ranges = ranges_of(blocklist, warned=True)
         self._tens = _ByHash({sha1_of(block.prefix): block for block in self.ranges.tens})
-        self._hundreds = _ByHash({sha1_of(block.prefix): block for block in self.ranges.hundreds})
+        self._hundreds = _ByHash({sha1_of(block.prefix): block for block in self.ranges.hundreds if not block.passing})
 
     def check(self, sha1: str) -> Rated | None:
         return self._entries.items.get(_hex("sha1", sha1, 40))
@@ -154,8 +154,8 @@ def prefix_document(
 
 
 def range_votes(block: Range) -> int:
-    """A block's votes: the sum of its numbers' estimates, at least the lowest step for each."""
-    return max(round(block.estimate), STEPS[0] * block.listed)
+    """A block's votes: the sum of its numbers' estimates, at least the lowest step for each. Few if it only warns."""
+    return max(round(block.estimate), STEPS[0] * max(block.listed, 1)) if block.blocks else WARNED
 
 
 def _info(rated: Rated | None, phone: str = UNKNOWN, wildcard: int = 0) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from typing import Any, cast, get_type_hints
 
 from hushcall.errors import HushcallError, InvalidParameter
 from hushcall.mechanisms.mechanism import Mechanism
-from hushcall.mechanisms.registry import MECHANISMS, spec_of
+from hushcall.mechanisms.registry import MECHANISMS, spec_named, spec_of
+from hushcall.protocol.numbers.plan import NumberingPlan
 
 _LARGE = 1 << 53
 """Integers from here on are written as decimal text: not every JSON reader keeps them."""
@@ -37,6 +38,13 @@ def from_plain(values: Mapping[str, Any]) -> Mechanism:
         names = dict.fromkeys(spec.wire_name for spec in MECHANISMS.values())
         raise InvalidParameter("mechanism", f"be one of {', '.join(names)}", values)
     return cast(Mechanism, _build(client, {key: value for key, value in values.items() if key != "mechanism"}))
+
+
+def about_hundreds(mechanism: Mechanism, plan: NumberingPlan) -> Mechanism:
+    """The mechanism of a bucket's reports about hundreds: as that about numbers, but for its items."""
+    spec = spec_named(spec_of(mechanism).hundreds)
+    values = {**to_plain(mechanism), "mechanism": spec.wire_name, "item_bits": spec.items.bits(plan)}
+    return from_plain(values)
 
 
 def _client(wire_name: str) -> type[Any] | None:

@@ -36,6 +36,7 @@ LEVEL = 1e-3
 """Of blocking: a call blocked in error is lost, which is worse than the spam that a looser level would block."""
 WARN_LEVEL = 0.05
 """Of warnings: one wrong number in twenty rounds. A stricter level warns of fewer calls, a looser one gains few."""
+MAX_HUNDREDS = 90
 TOLERANCE = 5
 """Lying phones that blocking withstands where devices are invited: dear, but a handful of invitations blocks nobody.
 
@@ -56,6 +57,7 @@ class Profile:
     takes part in one of the ``rounds_per_day``. This round is number ``place`` of them, from 0. ``windows`` are lengths
     in rounds, which share the level. With a ``warn_level`` there are two tiers: a number is listed at that
     level (``level`` where that is higher) without tolerance, and can be blocked only at ``level`` with tolerance.
+    So many per cent of the reports are about ``hundreds`` of numbers. These have half of each level.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Profile:
     warn_level: float = 0.0
     rounds_per_day: int = 1
     place: int = 0
+    hundreds: int = 0  # per cent
 
     def __post_init__(self) -> None:
         spec = spec_named(self.mechanism)
@@ -116,10 +119,16 @@ class Profile:
             if not spec.pools:
                 raise InvalidParameter("warn_level", f"be 0 for {self.mechanism}, which has one tier", self.warn_level)
 
+        checks.whole("hundreds", self.hundreds, 0, MAX_HUNDREDS)
+        if not spec.alone:
+            raise InvalidParameter("mechanism", "be one that a round can be run with", self.mechanism)
+        if self.hundreds and not spec.hundreds:
+            raise InvalidParameter("hundreds", f"be 0 for {self.mechanism}, whose items have none", self.hundreds)
+
     @property
     def daily(self) -> Profile:
-        """The same for a round that is decided by itself."""
-        return replace(self, windows=(1,))
+        """The same for a round that is decided by itself, about numbers only."""
+        return replace(self, windows=(1,), hundreds=0)
 
     @property
     def reach(self) -> int:
@@ -128,21 +137,21 @@ class Profile:
 
     @property
     def share(self) -> float:
-        """The part of the level that one decision gets: each window of each round is one."""
-        return self.level * self._round_share / len(self.windows)
+        """The part of the level that one decision gets: each window of each round, of numbers and of hundreds."""
+        return self.level * self._decision_share
 
     @property
     def warn_share(self) -> float:
         """The same of the level of warnings. 0: there is one tier."""
-        level = max(self.warn_level, self.level) if self.warn_level else 0.0
-        return level * self._round_share / len(self.windows)
+        return max(self.warn_level, self.level) * self._decision_share if self.warn_level else 0.0
 
     @property
-    def _round_share(self) -> float:
-        if self.rounds_per_day == 1:
-            return 1.0
-        closing = self.place == self.rounds_per_day - 1
-        return CLOSING_SHARE if closing else (1 - CLOSING_SHARE) / (self.rounds_per_day - 1)
+    def _decision_share(self) -> float:
+        decisions, rounds = len(self.windows) * (2 if self.hundreds else 1), self.rounds_per_day
+        if rounds == 1:
+            return 1 / decisions
+        of_round = CLOSING_SHARE if self.place == rounds - 1 else (1 - CLOSING_SHARE) / (rounds - 1)
+        return of_round / decisions
 
     def timed(self, rounds_per_day: int) -> Profile:
         """A profile of daily rounds, for the last of so many rounds of a day: its windows hold as many days."""
@@ -176,8 +185,9 @@ class Profile:
         values["rounds"] = values.pop("repetitions")
         if not self.anonymous:  # as earlier releases wrote it
             del values["anonymous"]
-        if not self.warn_level:
-            del values["warn_level"]
+        for name in ("warn_level", "hundreds"):
+            if not values[name]:
+                del values[name]
         if self.rounds_per_day == 1:
             del values["rounds_per_day"], values["place"]
         values["windows"] = list(self.windows)
@@ -211,10 +221,12 @@ def window_of(rounds: Sequence[tuple[int, str, Profile]]) -> list[int]:
     ]
 
 
-def _ours(name: str, reason: str, mechanism: str, epsilon: float, *, anonymous: bool = False) -> Profile:
+def _ours(
+    name: str, reason: str, mechanism: str, epsilon: float, *, anonymous: bool = False, hundreds: int = 0
+) -> Profile:
     """A service's profile: windows of up to a week, two tiers, and blocking that withstands a few liars."""
     chosen: dict[str, Any] = {"tolerance": TOLERANCE, "windows": WINDOWS, "warn_level": WARN_LEVEL}
-    return Profile(name, reason, mechanism, epsilon, 10, anonymous=anonymous, **chosen)
+    return Profile(name, reason, mechanism, epsilon, 10, anonymous=anonymous, hundreds=hundreds, **chosen)
 
 
 PROFILES = {
@@ -226,6 +238,9 @@ PROFILES = {
         _ours("strong", "little can be learnt about anyone: for many users and large spammers", registry.SUBSPACE, 2.0),
         _ours("balanced", "finds what the paper finds and much more, at a third of its ε", registry.SUBSPACE, 4.0),
         _ours("sensitive", "finds numbers with a dozen reports a day", registry.SUBSPACE, 8.0),
+        _ours(
+            "nation", "as balanced, and half of the reports find rented hundreds", registry.SUBSPACE, 4.0, hundreds=50
+        ),
         _ours("strong-whole", "as strong, and the area code is protected too", registry.WHOLE_NUMBER, 2.0),
         _ours("balanced-whole", "as balanced, and the area code is protected too", registry.WHOLE_NUMBER, 4.0),
         _ours("sensitive-whole", "as sensitive, and the area code is protected too", registry.WHOLE_NUMBER, 8.0),

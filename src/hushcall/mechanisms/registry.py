@@ -20,11 +20,12 @@ from hushcall.mechanisms.mechanism import Mechanism
 from hushcall.protocol.items import ItemCodec
 
 GROUP = "hushcall.mechanisms"
-SUBSPACE, WHOLE_NUMBER = "subspace", "whole-number"
+SUBSPACE, WHOLE_NUMBER, HUNDREDS = "subspace", "whole-number", "subspace-hundreds"
 SH_BASIC, SH_EXTENDED, SH_TUNED = "sh-basic", "sh-extended", "sh-tuned"
 SHIPPED = {
     SUBSPACE: "subspace",
     WHOLE_NUMBER: "subspace",
+    HUNDREDS: "subspace",
     SH_BASIC: "succinct_histogram",
     SH_EXTENDED: "succinct_histogram",
     SH_TUNED: "succinct_histogram",
@@ -58,6 +59,10 @@ class MechanismSpec:
     """The counts of several rounds add up, so that windows of rounds can be decided together."""
     one_value: bool = False
     """A report is one randomised value: a :class:`~hushcall.mechanisms.mechanism.OneResponse`."""
+    hundreds: str = ""
+    """The mechanism of those of its reports that are about hundreds of numbers. Empty: there are none."""
+    alone: bool = True
+    """Whether a round can be run with it. Otherwise it comes with another, and is not listed."""
 
     @property
     def wire_name(self) -> str:
@@ -86,11 +91,11 @@ class Registry(MutableMapping[str, MechanismSpec]):
 
     def __iter__(self) -> Iterator[str]:
         self._load_all()
-        return iter(dict.fromkeys([*(name for name in SHIPPED if name in self._specs), *self._specs]))
+        names = dict.fromkeys([*(name for name in SHIPPED if name in self._specs), *self._specs])
+        return (name for name in names if self._specs[name].alone)
 
     def __len__(self) -> int:
-        self._load_all()
-        return len(self._specs)
+        return sum(1 for _ in self)
 
     def _load(self, name: str) -> None:
         if name in SHIPPED and not self._complete:

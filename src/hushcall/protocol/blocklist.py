@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby, pairwise
 from mmap import mmap
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar, Self
 
 from hushcall import checks
 from hushcall.errors import InvalidList, InvalidParameter
@@ -87,9 +87,10 @@ class Entry:
     block: bool | None = None
     hinted: bool = False
     source: str = ""
+    PATTERN: ClassVar = E164
 
     def __post_init__(self) -> None:
-        if not isinstance(self.number, str) or not E164.fullmatch(self.number):
+        if not isinstance(self.number, str) or not self.PATTERN.fullmatch(self.number):
             raise InvalidList("number", "be a plus and 7 to 15 digits", self.number)
         if type(self.days) is not int or self.days < 1:
             raise InvalidList("days", "be a whole number of at least 1", self.days)
@@ -119,7 +120,7 @@ class Entry:
         return _json(row | ({"hinted": True} if self.hinted else {}))
 
     @classmethod
-    def from_line(cls, line: bytes) -> Entry:
+    def from_line(cls, line: bytes) -> Self:
         try:
             row = json.loads(line)
             first, last = unix(row["first"]), unix(row["last"])
@@ -185,13 +186,17 @@ _HEADER_KEYS = {name: name for name in ("mechanism", "epsilon", "tau", "level", 
 
 @dataclass(frozen=True)
 class Blocklist:
-    """One version of the list. ``round`` is its newest round, ``made`` when that closed (unix seconds)."""
+    """One version of the list. ``round`` is its newest round, ``made`` when that closed (unix seconds).
+
+    ``ranges`` are those that are listed beside it (``protocol.ranges``), for exports.
+    """
 
     version: int
     round: int
     made: int
     header: ListHeader
     entries: tuple[Entry, ...] = field(repr=False)
+    ranges: tuple[Entry, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.whole("version", self.version, 0)
@@ -210,7 +215,8 @@ class Blocklist:
 
     def to_block(self) -> Blocklist:
         """The same list without the numbers that only warn, for programs that cannot warn."""
-        return replace(self, entries=tuple(entry for entry in self.entries if self.header.block(entry)))
+        ranges = tuple(entry for entry in self.ranges if entry.block)
+        return replace(self, entries=tuple(entry for entry in self.entries if self.header.block(entry)), ranges=ranges)
 
     def first_line(self) -> dict[str, Any]:
         start = {"format": self.format, "version": self.version, "round": self.round, "made": iso(self.made)}
@@ -247,6 +253,7 @@ def listed(
     never: Collection[str] = frozenset(),
     block_rounds: int | None = None,
     rounds_per_day: int = 1,
+    kind: type[Entry] = Entry,
 ) -> tuple[Entry, ...]:
     """The numbers seen in the last ``window_rounds`` rounds, up to round ``newest``, without those in ``never``.
 
@@ -270,7 +277,7 @@ def listed(
             recent = [sighting for sighting in run if newest - sighting.round < window_rounds]
             blocks = [] if block_rounds is None else blocking(recent, run[0].round, block_rounds)
             entries.append(
-                Entry(
+                kind(
                     number,
                     first=run[0].at,
                     last=last.at,

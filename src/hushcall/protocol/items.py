@@ -7,8 +7,10 @@ library knows how wide an item is. Pages get the weights as plain data (:meth:`I
 >>> number = NANP.parse("+12025550143")
 >>> SUFFIX.item(number, NANP), SUFFIX.bucket(number), PLACED.bucket(number)
 (5550143, 202, 0)
->>> [codec.bits(NANP) for codec in (SUFFIX, PLACED)]
-[24, 33]
+>>> HUNDRED.item(number, NANP), HUNDRED.text(HUNDRED.number(55501, 202, NANP))
+(55501, '+120255501xx')
+>>> [codec.bits(NANP) for codec in (SUFFIX, PLACED, HUNDRED)]
+[24, 33, 17]
 """
 
 from __future__ import annotations
@@ -24,10 +26,14 @@ if TYPE_CHECKING:
 
 WHOLE = 0
 """The one bucket of a round in which nothing travels in the clear."""
+OPEN = "x"
+"""Stands for any digit."""
 T = TypeVar("T", int, "NDArray[np.int64]")
 
 
 class ItemCodec(ABC):
+    open_digits = 0
+    """The last digits of a number that its item leaves open: 2 where an item is a hundred of numbers."""
     bucketed = False
     """Whether clients announce an area code and are counted by it. Otherwise the number is protected whole."""
 
@@ -48,7 +54,12 @@ class ItemCodec(ABC):
 
     @abstractmethod
     def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
-        """The inverse of :meth:`item`. None for an item that is no number."""
+        """The number of an item, the first one where several have it. None for an item that is no number."""
+
+    def text(self, number: Number) -> str:
+        """The numbers of an item, by the first of them: ``+12025550143``, or ``+120255501xx`` for a hundred."""
+        written = str(number)
+        return written[: len(written) - self.open_digits] + OPEN * self.open_digits
 
     def compose(self, place: T, area: T, suffix: T, plan: NumberingPlan) -> T:
         """The item of an area code, its index in the plan and a suffix. Arrays give an array."""
@@ -96,6 +107,23 @@ class _Suffix(ItemCodec):
         return plan.existing(bucket, item)
 
 
+class _Hundred(_Suffix):
+    """The same without the last two digits. A suffix of one length or another is a numeral, and so is what remains."""
+
+    open_digits = 2
+
+    def compose(self, place: T, area: T, suffix: T, plan: NumberingPlan) -> T:
+        return (suffix + _before_hundreds(plan)) // 100
+
+    def number(self, item: int, bucket: int, plan: NumberingPlan) -> Number | None:
+        return plan.existing(bucket, 100 * item - _before_hundreds(plan))
+
+
+def _before_hundreds(plan: NumberingPlan) -> int:
+    """What brings the first suffix of every hundred to a multiple of 100: before 000 are 110 shorter numerals."""
+    return 90 if plan.lengths else 0
+
+
 class _Placed(ItemCodec):
     """The index of the area code, then the suffix: one bit less than the digits, and no gaps between area codes."""
 
@@ -108,4 +136,5 @@ class _Placed(ItemCodec):
 
 
 SUFFIX: ItemCodec = _Suffix()
+HUNDRED: ItemCodec = _Hundred()
 PLACED: ItemCodec = _Placed()

@@ -234,6 +234,12 @@ class RoundInfo:
         parameters: Mapping[str, Any] = values.get("parameters", {})
         return parameters
 
+    def hundreds_of(self, bucket: int) -> int:
+        """The per cent of this bucket's reports that are about hundreds. None are where the document does not say."""
+        percent = (self.buckets or {}).get(str(bucket), {}).get("hundreds", 0)
+        checks.whole("hundreds", percent, 0, 99)
+        return int(percent)
+
 
 def _crowd(values: Any) -> int | None:
     size = values.get("crowd") if isinstance(values, dict) else None
@@ -244,7 +250,12 @@ def upload_bytes(reports: Iterable[int]) -> int:
     return max(reports, default=MIN_UPLOAD)
 
 
-def bucket_parameters(report_bytes: int, parameters: Mapping[str, Any], crowd: int | None = None) -> dict[str, Any]:
-    """``crowd``: the anonymous clients of the bucket, where the round takes blind tokens. It is signed."""
-    counted = {} if crowd is None else {"crowd": crowd}
-    return {"runs": True, "report_bytes": report_bytes, "parameters": dict(parameters), **counted}
+def bucket_parameters(
+    report_bytes: int, parameters: Mapping[str, Any], crowd: int | None = None, hundreds: int = 0
+) -> dict[str, Any]:
+    """``crowd``: the anonymous clients of the bucket, where the round takes blind tokens. It is signed.
+
+    ``hundreds``: the per cent of reports that are about hundreds. Clients that do not know it report numbers only.
+    """
+    more = ({} if crowd is None else {"crowd": crowd}) | ({"hundreds": hundreds} if hundreds else {})
+    return {"runs": True, "report_bytes": report_bytes, "parameters": dict(parameters), **more}

@@ -14,6 +14,7 @@ import hashlib
 import re
 
 from hushcall.errors import InvalidParameter
+from hushcall.protocol.randomness import WORD_BYTES, uniform
 
 SEED_BYTES = 32
 TICKET_BYTES = 16
@@ -44,6 +45,12 @@ def derive(label: str, *parts: bytes) -> bytes:
 def report_seed(round_seed: bytes, ticket: bytes) -> bytes:
     """Selects a report's hash. Neither the client, which was given its ticket, nor the server chooses it alone."""
     return derive("report", round_seed, ticket)
+
+
+def about_hundred(public: bytes, percent: int) -> bool:
+    """Whether a report is about the hundred that its number lies in: a public coin, thrown by the report's seed."""
+    word = int.from_bytes(derive("hundred", public)[:WORD_BYTES], "big")
+    return uniform(word, 100) < percent
 
 
 def bucket_seed(round_seed: bytes, bucket: int) -> bytes:

@@ -27,6 +27,7 @@ class Kind(IntEnum):
     PREFIX_EXTENDING = 6
     TREE_HISTOGRAM = 7
     RAPPOR = 8
+    SUBSPACE_HUNDREDS = 9
 
 
 def seal(kind: Kind, body: bytes) -> bytes:

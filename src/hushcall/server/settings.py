@@ -74,6 +74,7 @@ class RoundSettings(_Section):
     tau: _Int = Field(default=None, description="instead of the profile's")
     level: _Float = Field(default=None, description="instead of the profile's")
     warn_level: _Float = Field(default=None, description="of warnings, instead of the profile's; 0: one tier, at level")
+    hundreds: _Int = Field(default=None, description="per cent of reports about hundreds, instead of the profile's")
     plan: str = Field(default=NANP.name, description=f"the numbering plan: {', '.join(SHIPPED)}, or a plan-of file")
     windows_hours: Annotated[list[int] | None, _Unset] = Field(
         default=None,
@@ -139,7 +140,7 @@ class RoundSettings(_Section):
         """The profile with this section's changes. :attr:`Settings.profile` also depends on the enrolment mode."""
         if self.profile not in PROFILES:
             raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
-        names = {"epsilon", "tau", "level", "warn_level", "tolerance", "anonymous"}
+        names = {"epsilon", "tau", "level", "warn_level", "hundreds", "tolerance", "anonymous"}
         chosen = self.model_dump(include=names, exclude_none=True)
         if self.windows is not None:
             chosen["windows"] = tuple(self.windows)
@@ -210,6 +211,7 @@ class ListSettings(_Section):
         default=None, ge=1, le=8784, description="deprecated: window_days, in rounds"
     )
     block_days: int = Field(default=2, ge=1, le=31, description="days until a finding blocks, at least; 1: at once")
+    block_ranges: bool = Field(default=False, description="ranges block by the rule of numbers; otherwise they warn")
     allow_file: Annotated[Path | None, _Unset] = Field(default=None, description="numbers never listed, one a line")
     allow_command: list[str] = Field(default=[], description="your lookup: reads numbers, prints those not to list")
     allow_timeout: float = Field(default=60.0, gt=0, description="seconds for the lookup; after them the round waits")

@@ -17,8 +17,9 @@ from defusedxml.ElementTree import fromstring
 from hushcall.errors import InvalidList
 from hushcall.formats.blocklists.exchanges import block_forms, forms
 from hushcall.formats.phoneblock import STEPS, WARNED, Change, document
-from hushcall.formats.ranges import OPEN, ranges_of
+from hushcall.formats.ranges import ranges_of
 from hushcall.protocol.blocklist import E164, Blocklist
+from hushcall.protocol.items import OPEN
 
 WHY = r"hushcall: seen [0-9]+ days? - about [0-9]+ phones? on [0-9]{4}-[0-9]{2}-[0-9]{2}"
 """What ``why`` says: no comma, quote or line break, so that it needs no escaping."""
@@ -86,7 +87,7 @@ def behind_forms(texts: list[str], forms_of: Callable[[str], tuple[str, ...]], p
 
 
 BLOCK = re.compile(rf"\+[1-9][0-9]{{4,13}}{OPEN}{{1,2}}")
-BLOCK_WHY = "hushcall: [0-9]+ of (?:10|100) numbers listed"
+BLOCK_WHY = "hushcall: (?:[0-9]+ of (?:10|100) numbers listed|found as a range - about [0-9]+ phones)"
 
 
 def spamblocker(data: bytes) -> Numbers:

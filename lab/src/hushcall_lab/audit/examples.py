@@ -12,7 +12,7 @@ from functools import partial
 from hushcall.mechanisms.local_hashing.client import LocalHashing
 from hushcall.mechanisms.mechanism import Mechanism
 from hushcall.mechanisms.randomisers import Accounting, round_cost
-from hushcall.mechanisms.subspace.client import Subspace, WholeNumber
+from hushcall.mechanisms.subspace.client import Subspace, SubspaceHundreds, WholeNumber
 from hushcall.mechanisms.succinct_histogram.client import SuccinctHistogram
 from hushcall.protocol.exact import exp_below
 from hushcall.protocol.randomness import ONE
@@ -78,6 +78,7 @@ def _bits(budget: float) -> int:
 
 EXAMPLES: dict[str, Callable[[float], list[Example]]] = {
     names.SUBSPACE: lambda budget: [Example(names.SUBSPACE, Subspace(budget, _bits(budget)))],
+    names.HUNDREDS: lambda budget: [Example(names.HUNDREDS, SubspaceHundreds(budget, _bits(budget)))],
     names.WHOLE_NUMBER: lambda budget: [Example(names.WHOLE_NUMBER, WholeNumber(budget, _bits(budget)))],
     names.SH_BASIC: partial(_histograms, "basic"),
     names.SH_EXTENDED: partial(_histograms, "extended"),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from hushcall.mechanisms.local_hashing.client import LocalHashing, MultiplyShift
 from hushcall.mechanisms.mechanism import Draw, Mechanism, RandomisedResponse
 from hushcall.mechanisms.randomisers import Accounting, ChannelRandomiser, basic
-from hushcall.mechanisms.subspace.client import Subspace, linear_hash
+from hushcall.mechanisms.subspace.client import Subspace, SubspaceHundreds, linear_hash
 from hushcall.mechanisms.succinct_histogram.client import SuccinctHistogram
 from hushcall.protocol.randomness import ONE, WORD_BYTES, ByteSource, read
 from hushcall.protocol.wire import pack_channel, pack_value, seal
@@ -153,6 +153,15 @@ class _GenerousBit(TreeHistogram):
         return basic(self.epsilon * 1.05)
 
 
+class _OwnKind(Subspace):
+    """Reports odd numbers, and the hundreds of even ones, whatever the public seed says."""
+
+    def privatise(self, item: int, public: bytes, rand: ByteSource) -> bytes:
+        if item & 1:
+            return super().privatise(item, public, rand)
+        return SubspaceHundreds(self.epsilon, self.bits).privatise(item // 100, public, rand)
+
+
 class _SecretRand(Subspace):
     """Takes a random byte that no draw accounts for. Once in 256 times it sends the truth."""
 
@@ -195,6 +204,7 @@ MUTANTS: dict[str, Callable[[], Mechanism]] = {
     "telling envelope": lambda: _changed(Subspace(EPSILON_OLH, 4), "privatise", _telling_envelope),
     "secret rand": lambda: _SecretRand(EPSILON_OLH, 4),
     "upper bits": lambda: _changed(_honest(), "privatise", _upper_bits),
+    "own kind": lambda: _OwnKind(EPSILON_OLH, 4),
     "trusting seed": lambda: _changed(Subspace(EPSILON_OLH, 4), "privatise", _trusting_seed),
     "generous response": lambda: _changed(LocalHashing(EPSILON_OLH), "respond", _generous_response),
     "telling group": lambda: _TellingGroup(EPSILON_OLH),

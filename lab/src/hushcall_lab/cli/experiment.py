@@ -1,5 +1,6 @@
 """``hushcall-lab experiment``: every figure of the paper by name, and ours against everyone."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,8 +30,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="theory, optimality, f1, tau, cbr, rounds, compare, closed-loop, latency, all; with real complaints "
-            "real, defaults and users; the paper's names of its figures work too."
+            help="theory, optimality, f1, tau, cbr, rounds, compare, closed-loop, blocks, latency, all; with real "
+            "complaints real, defaults and users; the paper's names of its figures work too."
         ),
     ],
     data: Annotated[
@@ -96,12 +97,14 @@ def _command(document: dict[str, Any]) -> str:
 def _figures(document: dict[str, Any]) -> list[Table | str]:
     run, rows = document["run"], document["rows"]
     facts = f": {counted(run['days'], 'day')}, {counted(run['phones'], 'phone')}"
-    facts = "" if document["name"] in ("closed-loop", "optimality", "latency") else facts
+    facts = "" if document["name"] in ("closed-loop", "blocks", "optimality", "latency") else facts
     figures: list[Table | str] = [f"{document['title']}{facts}."]
     if document["statements"]:
         figures.append(_statements(document["statements"]))
     if document["name"] == "closed-loop":
         figures.append(_fates(rows))
+    if document["name"] == "blocks":
+        figures += _blocks(rows)
     if document["name"] in SHORT_TABLES:
         figures.append(_short_table(rows, *SHORT_TABLES[document["name"]]))
     return figures
@@ -123,6 +126,27 @@ def _fates(rows: list[dict[str, Any]]) -> Table:
     )
     of_calls = ("passed", "warned", "blocked", "blocked once listed", "blocked from then on")
     return table("", ("arm", "caller", "blocks from day", *of_calls, "left after"), cells, left=["caller"])
+
+
+def _blocks(rows: list[dict[str, Any]]) -> Iterator[Table]:
+    """What is found of one hundred, and the calls of a month that are covered."""
+    shares = ("range_found", "number_found", "other_ranges")
+    cases = [(row["case"], *(f"{row[name]:.3g}" for name in shares)) for row in rows if row["part"] == "rented"]
+    yield table("", ("reports about one hundred", "its range", "a number", "other ranges a day"), cases)
+    month = [row for row in rows if row["part"] == "month"]
+    cells = [
+        (
+            row["scale"],
+            f"{row['hundreds']} %",
+            *(f"{row[name]:.1%}" for name in ("numbers", "covered")),
+            f"{row['wrong_ranges_a_day']:.3g}",
+        )
+        for row in month
+    ]
+    if month:
+        yield table(
+            "", ("phones a complaint", "hundreds", "calls, numbers", "with ranges", "empty ranges a day"), cells
+        )
 
 
 def _short_table(rows: list[dict[str, Any]], down: tuple[str, ...], across: str, value: str, second: str) -> Table:

@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from hushcall_lab.simulation.stream import Campaign, Stream, logged, scenery
 
 WINDOW_ROUNDS = 4
 """A number stays on the list so long after its last sighting: few, since a week's evidence keeps it anyway."""
+HUNDREDS = 25
+"""Per cent of the reports: few, as there are few phones."""
 VERIFIERS = 5
 """Clients that fetch and verify the signed list every night. The others read the same bytes."""
 
@@ -80,8 +82,10 @@ class Fate:
 def campaigns(plan: Plan) -> list[Campaign]:
     scene = scenery(plan.region)
 
-    def campaign(name: str, reach: float, first: int = 1, last: int = plan.days, *, spam: bool = True) -> Campaign:
-        return Campaign(name, scene.number(name), reach, first, max(first, last), spam=spam)
+    def campaign(
+        name: str, reach: float, first: int = 1, last: int = plan.days, *, spam: bool = True, rented: bool = False
+    ) -> Campaign:
+        return Campaign(name, scene.number(name), reach, first, max(first, last), spam=spam, rented=rented)
 
     cast = [
         campaign("car warranty", 0.09),
@@ -95,6 +99,7 @@ def campaigns(plan: Plan) -> list[Campaign]:
         campaign("power company", 0.04, 2),
         campaign("survey", 0.03),
         campaign("one ring", 0.02, 5),
+        campaign("rented hundred", 0.08, 2, rented=True),
         campaign("the school", 0.06, 2, spam=False),
         campaign("the pharmacy", 0.06, spam=False),
     ]
@@ -146,11 +151,11 @@ class Demo:
         return [self._fate(campaign) for campaign in self.cast]
 
     def _fate(self, campaign: Campaign) -> Fate:
-        entries = {day: entry for day in range(1, len(self.lists) + 1) if (entry := self._entry(day, campaign.number))}
+        entries = {day: entry for day in range(1, len(self.lists) + 1) if (entry := self._entry(day, campaign))}
         days = list(entries)
         return Fate(
             campaign.name,
-            str(campaign.number),
+            campaign.listed_as,
             campaign.spam,
             campaign.first,
             campaign.last,
@@ -162,13 +167,14 @@ class Demo:
             entries[days[-1]].estimate if days else None,
         )
 
-    def _entry(self, day: int, number: Number) -> Entry | None:
-        return next((entry for entry in self.lists[day - 1].entries if entry.number == str(number)), None)
+    def _entry(self, day: int, campaign: Campaign) -> Entry | None:
+        lists = self.lists[day - 1]
+        return next((each for each in (*lists.entries, *lists.ranges) if each.number == campaign.listed_as), None)
 
-    def _gathered(self, day: int, number: Number) -> bool:
-        """Whether a number is on the list for the first time tonight, by the evidence of several days together."""
-        entry = self._entry(day, number)
-        return entry is not None and entry.window > 1 and not any(self._entry(past, number) for past in range(1, day))
+    def _gathered(self, day: int, campaign: Campaign) -> bool:
+        """Whether it is on the list for the first time tonight, by the evidence of several days together."""
+        entry = self._entry(day, campaign)
+        return entry is not None and entry.window > 1 and not any(self._entry(past, campaign) for past in range(1, day))
 
     def _post(self, resource: str, number: Number, why: str, who: str) -> None:
         self.operator.ask("POST", f"/v1/admin/{resource}", {"number": str(number), "why": why, "who": who})
@@ -178,7 +184,7 @@ class Demo:
         for campaign in self.cast:
             if campaign.spam or campaign.name in self._appealed or not self.lists:
                 continue
-            if self._entry(len(self.lists), campaign.number):
+            if self._entry(len(self.lists), campaign):
                 self._appealed.add(campaign.name)
                 self._post("appeals", campaign.number, "parents need these calls", campaign.name)
                 events.append(f"{campaign.name} appeals in the morning, and leaves the list at once")
@@ -195,13 +201,13 @@ class Demo:
             raise InvalidParameter("list", "be the same on every phone", f"{len(lists)} lists")
         self._loaded = self.readers[0].load()
         if not again:
-            self.lists.append(Blocklist.from_bytes(lists.pop()))
+            self.lists.append(replace(Blocklist.from_bytes(lists.pop()), ranges=self._loaded.ranges.entries))
 
     def _screen(self, day: int, calls: Sequence[Sequence[Number]]) -> tuple[dict[str, int], list[list[Call]]]:
         """What phones do with today's calls, by the list of last night: counted, and as their logs show it."""
         wanted = {campaign.number for campaign in self.cast if not campaign.spam}
         now, rng = int(self.clock()), random.Random(f"{self.plan.seed} answers {day}")
-        spam = {campaign.number for campaign in self.cast if campaign.spam}
+        spam = {number for campaign in self.cast if campaign.spam for number in campaign.numbers}
         counts = dict.fromkeys(("spam_calls", "blocked", "warned", "other_calls", "others_blocked"), 0)
         actions: dict[Number, Action] = {}
         for number in (number for callers in calls for number in callers):
@@ -225,20 +231,21 @@ class Demo:
         return counts, logs
 
     def _day(self, day: int, status: dict[str, Any], counts: dict[str, int], events: list[str], seconds: float) -> Day:
-        listed = {entry.number for entry in self.lists[-1].entries}
+        listed = {entry.number for entry in (*self.lists[-1].entries, *self.lists[-1].ranges)}
         at_work = [campaign for campaign in self.cast if campaign.spam and campaign.calls_on(day)]
-        spam = {str(campaign.number) for campaign in self.cast if campaign.spam}
-        names = {str(campaign.number): campaign.name for campaign in self.cast}
+        callers = [campaign for campaign in self.cast if campaign.spam]
+        spam = {text for each in callers for text in (each.listed_as, *map(str, each.numbers))}
+        names = {campaign.listed_as: campaign.name for campaign in self.cast}
         return Day(
             day=day,
             date=status["opens"][:10],
             reports=status["reports"],
             buckets_run=status["buckets_run"],
             buckets_skipped=status["buckets_skipped"],
-            found=tuple(campaign.name for campaign in at_work if str(campaign.number) in listed),
-            missed=tuple(campaign.name for campaign in at_work if str(campaign.number) not in listed),
+            found=tuple(campaign.name for campaign in at_work if campaign.listed_as in listed),
+            missed=tuple(campaign.name for campaign in at_work if campaign.listed_as not in listed),
             wrong=tuple(names.get(number, number) for number in sorted(listed - spam)),
-            gathered=tuple(campaign.name for campaign in at_work if self._gathered(day, campaign.number)),
+            gathered=tuple(campaign.name for campaign in at_work if self._gathered(day, campaign)),
             listed=len(listed),
             version=self.lists[-1].version,
             **counts,
@@ -254,7 +261,7 @@ def settings_for(folder: Path, region: str = "NANP") -> Settings:
     return Settings(
         data=folder / "server",
         database="",  # never the one that the environment names
-        round={"scheduler": False, "plan": plan_named(region).name},  # type: ignore[arg-type]
+        round={"scheduler": False, "plan": plan_named(region).name, "profile": "nation", "hundreds": HUNDREDS},  # type: ignore[arg-type]
         list={"window": WINDOW_ROUNDS},  # type: ignore[arg-type]
         intake={"per_device": 1000},  # type: ignore[arg-type]
     )

@@ -3,20 +3,21 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushcall import checks
 from hushcall.client.storage.personal import Action
 from hushcall.errors import InvalidParameter
 from hushcall.formats.calls.call import Call, CallKind
 from hushcall.protocol.numbers import NANP, Number, NumberingPlan, plan_named
+from hushcall.protocol.ranges import range_of
 
 REGION = (202, 301, 410, 443, 540, 571, 703, 804)
 """Where the phones are. Most unknown callers share one of these area codes, or pretend to."""
 TOLL_FREE = (800, 888, 877, 866)
 ROLES = (
     *("car warranty", "tax office", "holiday prize", "bank alert", "bank alert (moved)", "debt relief", "parcel fee"),
-    *("crypto tip", "power company", "survey", "one ring", "the school", "the pharmacy"),
+    *("crypto tip", "power company", "survey", "one ring", "the school", "the pharmacy", "rented hundred"),
 )
 ANSWERED = {Action.ALLOW: 0.4, Action.WARN: 0.1}
 """The share of calls that are answered, by the verdict that the phone shows. A blocked one does not ring."""
@@ -43,6 +44,16 @@ class Campaign:
     first: int = 1  # days count from 1
     last: int = 1 << 30
     spam: bool = True
+    rented: bool = False  # it calls from all numbers of the hundred that ``number`` is in, from each twice
+
+    @property
+    def numbers(self) -> list[Number]:
+        last = range(100) if self.rented else (0,)
+        return [replace(self.number, suffix=self.number.suffix + place) for place in last]
+
+    @property
+    def listed_as(self) -> str:
+        return range_of(str(self.number)) if self.rented else str(self.number)
 
     def calls_on(self, day: int) -> bool:
         return self.first <= day <= self.last
@@ -65,8 +76,9 @@ class Stream:
         calls: list[list[Number]] = [[] for _ in range(self.phones)]
         for campaign in self.campaigns:
             if campaign.calls_on(day):
-                for phone in world.sample(range(self.phones), round(campaign.reach * self.phones)):
-                    calls[phone].append(campaign.number)
+                numbers = campaign.numbers
+                for place, phone in enumerate(world.sample(range(self.phones), round(campaign.reach * self.phones))):
+                    calls[phone].append(numbers[place // 2 % len(numbers)])
         for phone in range(self.phones):
             for _ in range(2):  # two chances in place of a Poisson law, which would change nothing below
                 if world.random() < self.chatter / 2:
@@ -104,19 +116,20 @@ def scenery(plan: str) -> Scenery:
         areas = (800, 202, 888, 703, 703, 410, 443, 877, 571, 301, 540, 804, 202)
         lines = (*range(11, 22), 31, 32)
         numbers = tuple(f"+1{area}55501{line}" for area, line in zip(areas, lines, strict=True))
-        return Scenery(NANP, REGION, TOLL_FREE, numbers)
+        return Scenery(NANP, REGION, TOLL_FREE, (*numbers, "+14345550100"))
     if plan == "DE":  # drama numbers, and short ones of villages: six to eleven digits
         return _scenery(
             plan,
             "0800 1234561,030 23125012,069 90009013,040 66969014,040 66969015,0221 4710016,089 99998017,"
-            "0152 28817386,0172 9925904,0171 3920020,0176 04069021,03303 22,04664 331",
+            "0152 28817386,0172 9925904,0171 3920020,0176 04069021,03303 22,04664 331,030 23125100",
             (800, 900, 180),
         )
     if plan == "FR":
         return _scenery(
             plan,
             "08 00 19 90 11,01 99 00 12 12,02 61 91 13 13,03 53 01 14 14,03 53 01 15 15,04 65 71 16 16,"
-            "05 36 49 17 17,06 39 98 18 18,06 39 98 19 19,01 99 00 20 20,02 61 91 21 21,04 65 71 31 31,05 36 49 32 32",
+            "05 36 49 17 17,06 39 98 18 18,06 39 98 19 19,01 99 00 20 20,02 61 91 21 21,04 65 71 31 31,05 36 49 32 32,"
+            "01 99 00 14 00",
             (80, 89),
         )
     raise InvalidParameter("--plan", "be one of NANP, DE, FR: for others there is no scenery", plan)

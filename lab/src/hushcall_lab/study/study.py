@@ -20,18 +20,24 @@ from hushcall.version import __version__
 from hushcall_lab import figures
 from hushcall_lab.data.datasets import Calls, load
 from hushcall_lab.data.synthesis import synthesise
-from hushcall_lab.study import closed_loop, experiments, latency, optimality, real, users
+from hushcall_lab.study import blocks, closed_loop, experiments, latency, optimality, real, users
 from hushcall_lab.study.months import Setting, run_month
 from hushcall_lab.study.paper_formulas import theory_document
 
 EXPERIMENTS = {**experiments.EXPERIMENTS, **real.EXPERIMENTS}
-DRAWINGS = {**figures.DRAWINGS, "users": users.draw, "closed-loop": closed_loop.draw, "latency": latency.draw}
+DRAWINGS = {
+    **figures.DRAWINGS,
+    "users": users.draw,
+    "closed-loop": closed_loop.draw,
+    "blocks": blocks.draw,
+    "latency": latency.draw,
+}
 QUICK_DAYS = 10
 REAL_DAYS = (date(2020, 2, 17), date(2020, 3, 18))
 """The thirty days of 2020 that match the paper's month. Other days are dropped where the data hold all of these."""
 ON_REAL_DATA = frozenset({*real.EXPERIMENTS, "users"})
 """Experiments that make sense on real complaints only."""
-WITHOUT_DATA = frozenset({"theory", "optimality", "closed-loop", "latency"})
+WITHOUT_DATA = frozenset({"theory", "optimality", "closed-loop", "blocks", "latency"})
 ALIASES = {"tpr_fp": "f1", "f1_T=2": "f1", "tpr_fp_tau": "tau", "f1_T=2_tau": "tau"}
 """The paper's own names of its figures."""
 Task = tuple[Setting, int]
@@ -84,7 +90,10 @@ def is_judged(name: str, data: str, calls: Calls) -> bool:
 
 
 def run(name: str, calls: Calls, options: Options, progress: Progress) -> dict[str, Any]:
-    if name == "closed-loop":
+    if name == "blocks":
+        given = None if is_synthetic(options.data) else calls
+        document = blocks.document(given, options.quick, options.seed, progress)
+    elif name == "closed-loop":
         document = closed_loop.document(options.quick, options.seed, progress)
     elif name == "latency":
         path = None if is_synthetic(options.data) else Path(options.data)
@@ -191,7 +200,7 @@ def fingerprint(calls: Calls) -> str:
 
 
 def names() -> list[str]:
-    return ["theory", "optimality", *EXPERIMENTS, "users", "closed-loop", "latency"]
+    return ["theory", "optimality", *EXPERIMENTS, "users", "closed-loop", "blocks", "latency"]
 
 
 def write(document: dict[str, Any], folder: Path) -> list[Path]:

@@ -42,7 +42,7 @@ class Sent:
             raise InvalidParameter("report", "have been made first", "none yet")
         number, mechanism = plan.parse(row.number), from_plain(row.parameters)
         report = row.report[: report_bytes(mechanism)]  # without the padding
-        return cls(number, mechanism, row.mechanism, row.public, report, plan, row.dummy, row.round)
+        return cls(number, mechanism, mechanism.name, row.public, report, plan, row.dummy, row.round)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from hushcall.errors import InvalidList, InvalidParameter, Refused, Unreachable,
 from hushcall.protocol.blocklist import blocks_of, iso, patched
 from hushcall.protocol.imported import require_header
 from hushcall.protocol.list_index import checked
+from hushcall.protocol.ranges import RANGES_TARGET, RangeList
 from hushcall.protocol.round_commitment import ROUNDS_TARGET, read_rounds_file
 
 LIST_TARGET = "blocklist.jsonl"
@@ -101,15 +102,28 @@ class ListClient:
         header = read_header(_first_line(file))
         atomic_write(self.folder / ROOT_FILE, root)
         _update_imported(source, self.folder / IMPORTED_FILE)
-        if (rounds := source.info(ROUNDS_TARGET)) is not None:
-            with source.download(rounds) as signed:
-                atomic_write(self.folder / ROUNDS_TARGET, signed.read())
+        self._fetch(source, ROUNDS_TARGET)
+        if not self._fetch(source, RANGES_TARGET, RangeList.from_bytes):
+            (self.folder / RANGES_TARGET).unlink(missing_ok=True)
         state = {"version": header["version"], "bytes": file.stat().st_size, **times}
         atomic_write(self.folder / STATE_FILE, json.dumps(state).encode() + b"\n")
         numbers = int(header["version"]), int(header["entries"])
         cost = fetcher.requests, fetcher.bytes
         old_version = int(before["version"]) if before else None
         return SyncResult(old_version, *numbers, how, *cost, source.expires, int(header["round"]))
+
+    def _fetch(self, source: _TrustedSource, name: str, check: Callable[[bytes], object] = lambda _: None) -> bool:
+        """Keeps a small file beside the list, if there is one and it passes its check."""
+        if (info := source.info(name)) is None:
+            return False
+        with source.download(info) as signed:
+            data = signed.read()
+        try:
+            check(data)
+        except InvalidList:
+            return False  # of a later release, perhaps: the list is good
+        atomic_write(self.folder / name, data)
+        return True
 
     def named_rounds(self) -> dict[int, dict[str, str]]:
         """The digests of rounds by the newest list: round → part → digest."""

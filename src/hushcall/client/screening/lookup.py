@@ -18,6 +18,7 @@ from hushcall.errors import InvalidList
 from hushcall.protocol.blocklist import E164, FORMATS, Entry, blocks_of, iso, line_of, unix
 from hushcall.protocol.imported import TARGET, Imported, require_header
 from hushcall.protocol.list_index import checked
+from hushcall.protocol.ranges import NO_RANGES, RANGES_TARGET, RangeList
 from hushcall.wording import counted
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class LoadedList:
     data: bytes | mmap = field(repr=False)
     synced: int | None = None
     expires: int | None = None
+    ranges: RangeList = field(default=NO_RANGES, repr=False)
 
     @classmethod
     def from_bytes(cls, data: bytes, synced: int | None = None, expires: int | None = None) -> LoadedList:
@@ -62,11 +64,10 @@ class LoadedList:
                 if file.seek(0, SEEK_END) != state.get("bytes"):
                     file.seek(0)
                     deque(checked(blocks_of(file)), maxlen=0)
-                return cls(
-                    header, mmap(file.fileno(), 0, access=ACCESS_READ), state.get("synced"), state.get("expires")
-                )
+                data = mmap(file.fileno(), 0, access=ACCESS_READ)
         except OSError:
             raise InvalidList("list", "have been synced (hushcall phone sync)", f"none in {folder}") from None
+        return cls(header, data, state.get("synced"), state.get("expires"), ranges_in(folder))
 
     def __len__(self) -> int:
         return int(self.header["entries"])
@@ -111,6 +112,14 @@ class ImportedNumbers:
     def all(self, now: int) -> list[Imported]:
         rows = (Imported.from_line(line).at(now) for line in self.data.splitlines()[1:])
         return [row for row in rows if row is not None]
+
+
+def ranges_in(folder: Path) -> RangeList:
+    """Those of the last sync. Damaged ones are none: the next sync brings them back."""
+    try:
+        return RangeList.from_bytes((folder / RANGES_TARGET).read_bytes())
+    except (OSError, InvalidList):
+        return NO_RANGES
 
 
 def read_header(data: bytes) -> dict[str, Any]:
@@ -195,13 +204,14 @@ def check(loaded: LoadedList, number: Number | str, policy: Policy = DEFAULT_POL
     warning = ""
     if loaded.expires is not None and loaded.expired(int(time.time()) if now is None else now):
         warning = f"the list expired on {iso(loaded.expires)}: sync"
-    entry = loaded.find(number)
+    entry = loaded.find(number) or loaded.ranges.around(str(number))
     if entry is None:
         return Verdict(Action.ALLOW, "not on the list", None, warning)
     days = f"found on {counted(entry.days, 'day')}"
     days += f" and over {entry.window} together" if entry.window > 1 else ""
-    phones = f"reported by about {counted(round(entry.estimate), 'phone')} (at least {entry.low:.0f})"
+    ranged = "" if entry.number == str(number) else f"in the range {entry.number}, "
+    phones = f"{ranged}reported by about {counted(round(entry.estimate), 'phone')} (at least {entry.low:.0f})"
     hint = ", by a hint" if entry.hinted else ""
-    block = policy.blocks(entry, loaded.header)
+    block = policy.blocks(entry, loaded.header) and not (ranged and not entry.block)
     action = Action.BLOCK if block else Action.WARN
     return Verdict(action, f"{phones}, {days}{hint}", entry, warning, source=PHONES)

@@ -77,9 +77,12 @@ class Screen:
         if not any(each.names(now) for each in self._lists):
             return None
         entries = tuple(sorted(self._entries(None, now), key=lambda entry: entry.number))
+        lists = [each.loaded for each in reversed(self._lists) if each.names(now) and each.loaded]
+        ranges = tuple({entry.number: entry for loaded in lists for entry in loaded.ranges.entries}.values())
         if first is None:
             return Blocklist(0, 0, now, ListHeader("imported", 0.0, 0, 0.0, self.plan.name, 1, 2), entries)
-        return replace(first, header=replace(first.header, block_days=first.header.block_days or 2), entries=entries)
+        header = replace(first.header, block_days=first.header.block_days or 2)
+        return replace(first, header=header, entries=entries, ranges=ranges)
 
     def _entries(self, policy: Policy | None, now: int) -> list[Entry]:
         """Each number once, as the first list has it that names it."""

@@ -79,7 +79,8 @@ class ServerList:
     def blocklist(self) -> Blocklist | None:
         if self.loaded is None or self.folder is None:
             return None
-        return Blocklist.from_bytes((self.folder / LIST_FILE).read_bytes())
+        blocklist = Blocklist.from_bytes((self.folder / LIST_FILE).read_bytes())
+        return replace(blocklist, ranges=self.loaded.ranges.entries)
 
     def entries(self, policy: Policy | None, now: int) -> Iterator[Entry]:
         """What it names, with ``block`` as the policy has it, by default the list's own rule. Imported ones warn."""

@@ -46,7 +46,9 @@ def learn(
     buckets, rows, reports = {task.key: task.bucket for task in tasks}, list[dict[str, Any]](), 0
     for done, findings in enumerate(backend.decode(tasks), 1):
         for number, figures in findings.figures(buckets[findings.key]):
-            rows.append({"number": str(number), **{name: figures[name] for name in FIGURES}})
+            rows.append(
+                {"number": buckets[findings.key].items.text(number), **{name: figures[name] for name in FIGURES}}
+            )
         reports += findings.reports if findings.key[2] == 0 else 0
         progress(done, len(tasks))
     rows.sort(key=lambda row: (-row["estimate"], row["number"]))
@@ -75,15 +77,22 @@ def tasks_of(
     profile, plan = archived.chosen_profile, plan_named(archived.plan)
     parts = min(profile.spec.parts, width)
     hints = RoundHints.from_plain(archived.hints).by_bucket(profile.spec.items, plan)
-    for number in _largest_first([buckets for _, buckets in window]):
+
+    def rounds_of(number: int) -> tuple[tuple[BucketSpec, ArchiveShard], ...]:
         rounds = []
         for each, buckets in window:
             if bucket := buckets.get(number):
                 decided = (archived.decided_together, profile, plan)
                 spec = BucketSpec(each.round, number, bucket.users, *decided, bucket.parameters)
                 rounds.append((spec, ArchiveShard(address.url, each.folder, each.seed, bucket.files, bucket.reports)))
+        return tuple(rounds)
+
+    for number in _largest_first([buckets for _, buckets in window]):
+        rounds = rounds_of(number)
+        about_numbers = rounds_of(-number) if number < 0 else ()
+        numbers = DecodeTask(about_numbers[0][0], about_numbers) if about_numbers else None
         for part in range(parts):
-            yield DecodeTask(rounds[0][0], tuple(rounds), part, parts, hints.get(number, NO_HINTS))
+            yield DecodeTask(rounds[0][0], rounds, part, parts, hints.get(number, NO_HINTS), numbers)
 
 
 def _largest_first(buckets_by_round: Sequence[dict[int, ArchivedBucket]]) -> list[int]:

@@ -37,7 +37,10 @@ class ArchivedFile:
 
 @dataclass(frozen=True)
 class ArchivedBucket:
-    """One bucket that ran. ``checksum`` is Σ SHA-256(ticket ‖ body) mod 2²⁵⁶, as a sealed tally's is."""
+    """One bucket that ran. Its reports about hundreds are another one, whose ``bucket`` is minus the area code.
+
+    ``checksum`` is Σ SHA-256(ticket ‖ body) mod 2²⁵⁶, as a sealed tally's is.
+    """
 
     bucket: int
     users: int
@@ -71,7 +74,7 @@ class ArchivedRound:
     @property
     def decided_together(self) -> int:
         """How many buckets share the error level."""
-        return len(self.buckets) + len(self.skipped)
+        return sum(bucket.bucket >= 0 for bucket in self.buckets) + len(self.skipped)
 
     @property
     def reports(self) -> int:

@@ -14,8 +14,9 @@ from functools import cache
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata
 
 from hushcall.formats.blocklists.writer import MARK, Writer, why
-from hushcall.formats.ranges import OPEN, Range, ranges_of
+from hushcall.formats.ranges import Range, ranges_of
 from hushcall.protocol.blocklist import Blocklist
+from hushcall.protocol.items import OPEN
 from hushcall.protocol.numbers import NANP
 
 NATIONAL_PREFIXES = {"49": "0", "33": "0", "44": "0", "39": "", "34": "", "43": "0", "41": "0", "55": "0", "91": "0"}
@@ -88,7 +89,7 @@ def _forms_of_all(blocklist: Blocklist) -> Iterator[tuple[str, str]]:
 
 
 def _why_block(block: Range) -> str:
-    return f"{MARK}: {block.listed} of {block.size} numbers listed"
+    return f"{MARK}: {block.why}"
 
 
 def _asterisk(blocklist: Blocklist) -> bytes:
@@ -97,7 +98,7 @@ def _asterisk(blocklist: Blocklist) -> bytes:
 
 
 def _asterisk_ranges(blocklist: Blocklist) -> bytes:
-    blocks = ranges_of(blocklist).widest
+    blocks = ranges_of(blocklist).everywhere
     rows = ((form, _why_block(block)) for block in blocks for form in block_forms(block.pattern))
     return _puts("blacklist-ranges", rows)
 
@@ -146,7 +147,7 @@ def _kamailio_csv(blocklist: Blocklist) -> bytes:
 def _kamailio_ranges(blocklist: Blocklist) -> bytes:
     insert = "INSERT INTO htable (key_name, key_type, value_type, key_value, expires) VALUES "
     rows = (
-        f"{insert}('{block.pattern[1:]}', 0, 0, '{_why_block(block)}', 0);" for block in ranges_of(blocklist).widest
+        f"{insert}('{block.pattern[1:]}', 0, 0, '{_why_block(block)}', 0);" for block in ranges_of(blocklist).everywhere
     )
     before = ("BEGIN;", "DELETE FROM htable WHERE key_value LIKE 'hushcall:%';")
     return "".join(f"{line}\n" for line in (*before, *rows, "COMMIT;")).encode()

@@ -70,6 +70,15 @@ class Subspace(OneResponse):
 
 
 @dataclass(frozen=True)
+class SubspaceHundreds(Subspace):
+    """The same about the hundred that a number lies in. The item is the suffix without its last two digits."""
+
+    item_bits: int = 17
+    name = "subspace-hundreds"
+    kind = Kind.SUBSPACE_HUNDREDS
+
+
+@dataclass(frozen=True)
 class WholeNumber(Subspace):
     """Nothing is in the clear: the item is (index of the area code) · 2²⁴ + suffix, under one ε."""
 

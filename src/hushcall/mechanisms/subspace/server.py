@@ -31,6 +31,7 @@ from hushcall.mechanisms.kernels import walsh
 from hushcall.mechanisms.kernels.shake256 import report_rows
 from hushcall.mechanisms.mechanism import least_bits
 from hushcall.mechanisms.profiles import Profile
+from hushcall.mechanisms.registry import spec_of
 from hushcall.mechanisms.report_arrays import ReportArrays, bodies, matrix, read_values, refuse
 from hushcall.mechanisms.subspace.client import MAX_BITS, Subspace
 from hushcall.mechanisms.subspace.spectrum import GROUP, LOW_BITS, Characters
@@ -264,7 +265,9 @@ def open_bucket(
 
     own, profile = profile, profile.closing  # the same b in all rounds of a day: they add up best
     rounds, hypotheses = max(profile.windows), build(1).hypotheses
-    reports = users * rounds
+    reports = users * rounds * (100 - profile.hundreds) // 100  # those about numbers
+    if not reports:
+        return None
     level, lies = profile.share, build(1).over(rounds).tolerance
     for warn_level in dict.fromkeys((profile.warn_share, 0.0)):
         bits = bits_for(reports, profile.epsilon, hypotheses, level, profile.tau, lies, warn_level)
@@ -280,7 +283,8 @@ def resume(profile: Profile, plan: NumberingPlan, mechanism: Subspace, buckets: 
     together, areas = (buckets, 1) if profile.bucketed else (1, len(plan.area_codes))
     tiers = (profile.share, together, profile.tolerance, profile.warn_share)
     day = (profile.rounds_per_day, profile.place)
-    return SubspaceAggregator(mechanism, SUFFIX.domain(plan), *tiers, areas, *day)
+    items = spec_of(mechanism).items if profile.bucketed else SUFFIX
+    return SubspaceAggregator(mechanism, items.domain(plan), *tiers, areas, *day)
 
 
 def few_supports(tally: SparseTally, items: Sequence[int]) -> NDArray[np.int64]:

@@ -153,21 +153,27 @@ decodings = _table(
     Column("part", Integer, primary_key=True, autoincrement=False),  # a whole-number round is decoded in parts
 )
 
-hitters = _table(
-    "hitters",
-    _round(),
-    Column("number", String(16), primary_key=True),
-    Column("bucket", Integer, nullable=False),
-    Column("estimate", Float, nullable=False),
-    Column("low", Float, nullable=False),
-    Column("high", Float, nullable=False),
-    Column("p_value", Float, nullable=False),
-    Column("strict", Integer, nullable=False, default=0, server_default="0"),  # shortest that may block, 0: none
-    Column("hinted", Integer, nullable=False, default=0, server_default="0"),  # 1: strict by a hint, 2: found by one
-    Column("length", Integer, nullable=False, default=1, server_default="1"),  # length of its window, in rounds
-    Column("implausible", Boolean, nullable=False, default=False, server_default=false()),  # more reports than phones
-    Index("hitters_by_number", "number"),
-)
+
+def _findings(name: str) -> Table:
+    return _table(
+        name,
+        _round(),
+        Column("number", String(16), primary_key=True),
+        Column("bucket", Integer, nullable=False),
+        Column("estimate", Float, nullable=False),
+        Column("low", Float, nullable=False),
+        Column("high", Float, nullable=False),
+        Column("p_value", Float, nullable=False),
+        Column("strict", Integer, nullable=False, default=0, server_default="0"),  # shortest that may block, 0: none
+        Column("hinted", Integer, nullable=False, default=0, server_default="0"),  # 1: strict by a hint, 2: found by it
+        Column("length", Integer, nullable=False, default=1, server_default="1"),  # length of its window, in rounds
+        Column("implausible", Boolean, nullable=False, default=False, server_default=false()),  # more than phones
+        Index(f"{name}_by_number", "number"),
+    )
+
+
+hitters = _findings("hitters")
+ranges = _findings("ranges")  # hundreds: their numbers are +120255501xx
 
 hints = _table(
     "hints",  # numbers that a round tests with a share of the level of their own, as every decoder uses them

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Path, Request
 
 from hushcall.errors import InvalidNumber
+from hushcall.protocol.ranges import number_or_range
 from hushcall.server import metrics
 from hushcall.server.anonymity import GatewayKeys
 from hushcall.server.auth.devices import Admin
@@ -70,6 +71,6 @@ def operator(request: Request, scope: str) -> Admin:
 def parsed_number(request: Request, text: str) -> str:
     """A phone number in any usual notation, as the list writes it. Raises ``malformed-number``."""
     try:
-        return str(service_of(request).plan.parse(text))
+        return number_or_range(text, service_of(request).plan)
     except InvalidNumber:
         raise Problem("malformed-number") from None

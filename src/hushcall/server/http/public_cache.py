@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 
@@ -18,9 +19,11 @@ from hushcall.formats.phoneblock import CheckIndex
 from hushcall.formats.ranges import MIN_LISTED, Ranges, ranges
 from hushcall.protocol.blocklist import Blocklist, ListHeader, unix
 from hushcall.protocol.list_index import ListIndex
+from hushcall.protocol.ranges import NO_RANGES, RangeList
 from hushcall.server.db import list_entries, schema
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
+from hushcall.server.publishing.ranges import published
 from hushcall.server.web.rendering import Served
 
 MAX_BYTES = 64 << 20
@@ -81,21 +84,22 @@ class PublishedList:
     Pages use its index: a hundred thousand entries cost no more than the ten that are shown.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, ranges_: RangeList = NO_RANGES) -> None:
         head = json.loads(data[: data.find(b"\n")])
         self.version, self.made, self.round = int(head["version"]), unix(head["made"]), int(head["round"])
         self.header, self.index = ListHeader.from_plain(head), ListIndex.of_entries(data)
         self._data, self._books = data, dict[int, Book]()
+        self.found_ranges = ranges_
 
     @cached_property
     def ranges(self) -> Ranges:
         """Its rented blocks. Parses only entries that may be part of one."""
         near = self.index.entries(self.index.in_company(MIN_LISTED))
-        return ranges(entry for entry in near if self.header.block(entry))
+        return ranges((entry for entry in near if self.header.block(entry)), self.found_ranges.entries)
 
     @cached_property
     def blocklist(self) -> Blocklist:
-        return Blocklist.from_bytes(self._data)
+        return replace(Blocklist.from_bytes(self._data), ranges=self.found_ranges.entries)
 
     @cached_property
     def check_index(self) -> CheckIndex:
@@ -122,7 +126,8 @@ class Lists:
         with self._lock:  # one thread reads, the others wait for it
             if self._cached is None or self._cached.version != version:
                 with self._store.read() as connection:
-                    self._cached = PublishedList(list_entries.whole(connection, version) or b"")
+                    data, ranges_ = list_entries.whole(connection, version) or b"", published(connection)
+                self._cached = PublishedList(data, ranges_)
             return self._cached
 
 

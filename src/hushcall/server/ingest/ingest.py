@@ -22,13 +22,13 @@ from hushcall.mechanisms.mechanism import Mechanism, report_bytes
 from hushcall.protocol.anonymity import tokens
 from hushcall.protocol.items import WHOLE
 from hushcall.protocol.round_document import upload_bytes
-from hushcall.protocol.seeds import TICKET_BYTES, ticket_bytes, ticket_text
+from hushcall.protocol.seeds import TICKET_BYTES, about_hundred, report_seed, ticket_bytes, ticket_text
 from hushcall.protocol.states import ANNOUNCING, COLLECTING, HAS_FINDINGS
 from hushcall.protocol.wire import COVER, strip
 from hushcall.server import anonymity
 from hushcall.server.anonymity import Redeemer, is_token, participant_of
 from hushcall.server.db import schema
-from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, lock_round, typed
+from hushcall.server.db.rows import DeviceRow, RoundRow, buckets_of, existing_round, lock_round, typed
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
 
@@ -81,9 +81,13 @@ def ticket_for(secret: bytes, device: int) -> bytes:
 
 @dataclass(frozen=True)
 class Decided:
-    """The mechanisms of a round by bucket (None where it is skipped), and the length to which uploads are padded."""
+    """The mechanisms of a round by bucket (None where it is skipped), and the length to which uploads are padded.
+
+    ``hundreds``: those of reports about hundreds.
+    """
 
     mechanisms: dict[int, Mechanism | None]
+    hundreds: dict[int, Mechanism] = field(default_factory=dict)
 
     @cached_property
     def upload_bytes(self) -> int:
@@ -98,9 +102,12 @@ class Decisions:
 
     def of(self, connection: Connection, round_id: int) -> Decided:
         if round_id not in self._by_round:
-            rows = buckets_of(connection, round_id)
-            mechanisms = {row.bucket: parameters.from_plain(row.plain) if row.runs else None for row in rows}
-            self._by_round = {round_id: Decided(mechanisms)}
+            row, rows = existing_round(connection, round_id), buckets_of(connection, round_id)
+            mechanisms = {each.bucket: parameters.from_plain(each.plain) if each.runs else None for each in rows}
+            running = {bucket: mechanism for bucket, mechanism in mechanisms.items() if mechanism is not None}
+            asked = running if row.profile.hundreds else {}
+            hundreds = {bucket: parameters.about_hundreds(each, row.plan) for bucket, each in asked.items()}
+            self._by_round = {round_id: Decided(mechanisms, hundreds)}
         return self._by_round[round_id]
 
 
@@ -288,6 +295,11 @@ class _Batch:
         if mechanism is None or upload.body.startswith(COVER):
             return Answer(201)  # cover traffic: answered like a report, and dropped
         body = strip(upload.body, report_bytes(mechanism), decided.upload_bytes)
+        hundreds = decided.hundreds.get(bucket)
+        # Older clients report numbers only, so such a report is taken whatever the seed says.
+        says_so = hundreds is not None and body[1:2] == bytes([hundreds.kind])
+        if hundreds and says_so and about_hundred(report_seed(row.seed, upload.ticket), row.profile.hundreds):
+            bucket, mechanism = -bucket, hundreds
         try:
             mechanism.parse(body)
         except HushcallError as error:

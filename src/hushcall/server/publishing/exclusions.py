@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter, NotFound
+from hushcall.protocol.items import OPEN
 from hushcall.protocol.numbers import Number, NumberingPlan
 from hushcall.server.db import schema
 from hushcall.server.db.rows import AllowedRow, AppealRow, typed
@@ -100,7 +101,7 @@ class Exclusions:
             (number in self.appealed, Reason.APPEALED),
             (number in self.allowed, Reason.ALLOWED),
             (number in self.in_file, Reason.IN_FILE),
-            (is_protected(number, self.plan), Reason.PROTECTED),
+            (not number.endswith(OPEN) and is_protected(number, self.plan), Reason.PROTECTED),
         )
         return next((reason for holds, reason in reasons if holds), None)
 

@@ -24,13 +24,15 @@ from hushcall.formats.blocklists import WRITERS, writer_named
 from hushcall.formats.phoneblock import Change, changes_between
 from hushcall.protocol import blocklist, round_commitment
 from hushcall.protocol.blocklist import Blocklist, Entry, ListHeader, Sighting
+from hushcall.protocol.items import OPEN
 from hushcall.protocol.numbers import NumberingPlan
+from hushcall.protocol.ranges import RANGES_TARGET, RangeList, number_or_range, range_of
 from hushcall.protocol.states import DECODED, PUBLISHED
 from hushcall.server.db import list_entries, schema
 from hushcall.server.db.list_entries import Lines
 from hushcall.server.db.rows import RoundRow, lock_round, newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
-from hushcall.server.publishing import exclusions, imports
+from hushcall.server.publishing import exclusions, imports, ranges
 from hushcall.server.publishing.exclusions import kept_off_by_operators, never_listed
 from hushcall.server.publishing.imports import Importer
 from hushcall.server.rounds import round_status
@@ -73,6 +75,7 @@ class _Draft:
     staged: int = 0
     targets: dict[str, bytes | TargetFile] = field(default_factory=dict)
     sha256: str = ""
+    ranges: RangeList | None = None
 
     @property
     def old_version(self) -> int:
@@ -125,7 +128,8 @@ class Publisher:
                 number = connection.execute(round_id).scalar_one()
                 after = replace(before, version=before.version + 1 + beyond, round=number)
                 span = ListSpan(0, _rule(connection) or 0, 1)  # the rule alone is recorded
-                draft = self._complete(connection, _Draft(before, after, span, entries, frozenset()))
+                draft = _Draft(before, after, span, entries, frozenset(), ranges=ranges.published(connection))
+                draft = self._complete(connection, draft)
                 targets = draft.targets | imports.signed(connection)
                 self._record(connection, draft)
                 connection.execute(sa.update(schema.changes).values(version=after.version))
@@ -188,7 +192,14 @@ class Publisher:
             draft = _Draft(before, after, span, entries, kept_off)
             for numbers in list_entries.chunks(sorted(candidates)):
                 draft = self._with_lines(connection, draft, included, numbers, never)
-        same = not draft.changes and not draft.staged
+            next_ranges = ranges.next_ranges(
+                connection, self.settings.list, row.plan, after, span, included, corrected=round_id is None
+            )
+            if row.profile.hundreds or next_ranges.entries:
+                draft = replace(draft, ranges=next_ranges)
+            same = (
+                not draft.changes and not draft.staged and next_ranges.entries == ranges.published(connection).entries
+            )
         if round_id is None and before and same and replace(after, version=before.version) == before:
             return None
         with self.store.read() as connection:
@@ -338,12 +349,15 @@ class Publisher:
             data = blocklist.delta_of(row.version, head, (row.sha256, sha256), net)
             path = f"delta-{row.version}-{after.version}.jsonl"
             targets[path] = TargetFile.from_data(path, data, ["sha256"])
-        names = self.settings.list.exports
+        names, range_entries = self.settings.list.exports, () if draft.ranges is None else draft.ranges.entries
         if names and (names != ["all"] or draft.entries <= SIGNED_EXPORTS):
             body = list_entries.lines(connection, version, draft.changes, staged)
-            blocked = Blocklist.from_bytes(b"".join([head, *body])).to_block()  # none of these files can say "warn"
+            complete = replace(Blocklist.from_bytes(b"".join([head, *body])), ranges=range_entries)
+            blocked = complete.to_block()  # none of these files can say "warn"
             writers = WRITERS.values() if names == ["all"] else [writer_named(name) for name in names]
             targets |= {f"exports/{writer.filename}": writer.write(blocked) for writer in writers}
+        if draft.ranges is not None:
+            targets[RANGES_TARGET] = draft.ranges.to_bytes()
         named = max(round_commitment.NAMED_ROUNDS, round_commitment.NAMED_DAYS * draft.span.rounds_per_day)
         targets[round_commitment.ROUNDS_TARGET] = _rounds(connection, after.round, named)
         return replace(draft, targets=targets, sha256=sha256)
@@ -387,10 +401,14 @@ def _listed(connection: Connection, numbers: Sequence[str]) -> set[str]:
 
 
 def _corrected(connection: Connection, kept_off: frozenset[str]) -> bool:
-    """Whether operators have since corrected a number that a round found."""
-    numbers, found = sorted(kept_off ^ kept_off_by_operators(connection)), schema.hitters.c.number
-    query = sa.select(found).limit(1)
-    return any(connection.execute(query.where(found.in_(part))).first() for part in list_entries.chunks(numbers))
+    """Whether operators have since corrected a number, or one in a range, that a round found."""
+    numbers = sorted(kept_off ^ kept_off_by_operators(connection))
+    changed = ((schema.hitters, numbers), (schema.ranges, sorted(set(map(range_of, numbers)))))
+    return any(
+        connection.execute(sa.select(table.c.number).where(table.c.number.in_(part)).limit(1)).first()
+        for table, about in changed
+        for part in list_entries.chunks(about)
+    )
 
 
 @dataclass(frozen=True)
@@ -425,7 +443,7 @@ class Corrections:
         return self.publisher.republish(now)
 
     def _plain(self, number: str) -> str:
-        return str(self.plan.parse(number))
+        return number_or_range(number, self.plan)
 
 
 def _rounds(connection: Connection, newest: int, named: int = round_commitment.NAMED_ROUNDS) -> bytes:
@@ -467,7 +485,8 @@ def _moment(now: int) -> datetime:
 
 
 def history(store: Store, number: str) -> list[dict[str, Any]]:
-    rows, table = schema.hitters.c, schema.rounds.c
+    source, table = schema.ranges if number.endswith(OPEN) else schema.hitters, schema.rounds.c
+    rows = source.c
     columns = (rows.estimate, rows.low, rows.high, rows.p_value, rows.length, rows.strict, rows.hinted)
     query = sa.select(rows.round, table.opens, *columns).join(schema.rounds)
     return [dict(row._mapping) for row in store.rows(query.where(rows.number == number).order_by(rows.round))]

@@ -91,7 +91,9 @@ def _round_row(archived: ArchivedRound) -> dict[str, Any]:
 
 def _bucket_rows(archived: ArchivedRound) -> list[dict[str, Any]]:
     decided: list[tuple[int, int, str | None]] = [
-        (bucket.bucket, bucket.users, json.dumps(bucket.parameters)) for bucket in archived.buckets
+        (bucket.bucket, bucket.users, json.dumps(bucket.parameters))
+        for bucket in archived.buckets
+        if bucket.bucket >= 0
     ]
     decided += [(int(bucket), users, None) for bucket, users in archived.skipped.items()]
     return [

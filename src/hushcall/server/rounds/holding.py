@@ -53,7 +53,8 @@ def discard(store: Store, round_id: int, reason: str) -> None:
         forget_uploads(connection, round_id)
         forget_round(connection, round_id)
         connection.execute(sa.update(schema.tallies).where(schema.tallies.c.round == round_id).values(data=b""))
-        connection.execute(sa.delete(schema.hitters).where(schema.hitters.c.round == round_id))
+        for table in (schema.hitters, schema.ranges):
+            connection.execute(sa.delete(table).where(table.c.round == round_id))
         values = {"state": PUBLISHED, "held_from": None, "reason": f"discarded: {reason}", "secret": b""}
         set_round(connection, round_id, **values)
     store.scrub()

@@ -187,11 +187,12 @@ class RoundJobs:
 
     def _put_findings(self, connection: Connection, findings: Findings) -> None:
         round_id, bucket, part = findings.key
+        items = self._buckets[bucket].items
         rows = [
-            {"round": round_id, "number": str(number), "bucket": number.area, **figures}
+            {"round": round_id, "number": items.text(number), "bucket": number.area, **figures}
             for number, figures in findings.figures(self._buckets[bucket])
         ]
-        self.store.insert_new(connection, schema.hitters, rows, key=("number",))
+        self.store.insert_new(connection, schema.ranges if items.open_digits else schema.hitters, rows, key=("number",))
         row = {"round": round_id, "bucket": bucket, "part": part}
         self.store.insert_new(connection, schema.decodings, [row], key=("bucket", "part"))
 

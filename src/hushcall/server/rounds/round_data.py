@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,8 @@ def bucket_specs(store: Store, round_id: int) -> list[BucketSpec]:
     with store.read() as connection:
         row, rows = existing_round(connection, round_id), buckets_of(connection, round_id)
     decided = (len(rows), row.profile, row.plan)
-    return [BucketSpec(round_id, bucket.bucket, bucket.users, *decided, bucket.plain) for bucket in rows if bucket.runs]
+    specs = [BucketSpec(round_id, each.bucket, each.users, *decided, each.plain) for each in rows if each.runs]
+    return specs + [spec.hundreds for spec in specs if row.profile.hundreds]
 
 
 def stored_reports(store: Store, bucket: BucketSpec) -> Iterator[ReportArrays]:
@@ -127,17 +128,25 @@ def decode_tasks(
     connection: Connection, window: Sequence[int], bucket: BucketSpec, hints: Hints = NO_HINTS
 ) -> list[DecodeTask]:
     """One task for each part of a bucket. None where its own round's tally is gone."""
-    tallies, buckets = schema.tallies.c, schema.buckets.c
+    tallies, buckets, area = schema.tallies.c, schema.buckets.c, abs(bucket.bucket)
     query = (
-        sa.select(tallies.round, buckets.parameters, tallies.data)
-        .join(schema.buckets, (buckets.round == tallies.round) & (buckets.bucket == tallies.bucket))
-        .where(tallies.round.in_(window), tallies.bucket == bucket.bucket, sa.func.length(tallies.data) > 0)
+        sa.select(tallies.round, tallies.bucket, buckets.parameters, tallies.data)
+        .join(schema.buckets, (buckets.round == tallies.round) & (buckets.bucket == area))
+        .where(tallies.round.in_(window), tallies.bucket.in_({area, bucket.bucket}))
+        .where(sa.func.length(tallies.data) > 0)
     )
-    sealed = [(row.round, json.loads(row.parameters), bytes(row.data)) for row in connection.execute(query)]
+    sealed: dict[int, list[tuple[int, dict[str, Any], bytes]]] = {area: [], bucket.bucket: []}
+    about_numbers = bucket
+    for row in connection.execute(query):
+        about_numbers = replace(bucket, bucket=area, parameters=json.loads(row.parameters))
+        spec = about_numbers.hundreds if row.bucket < 0 else about_numbers
+        sealed[row.bucket].append((row.round, dict(spec.parameters), bytes(row.data)))
     parts = bucket.profile.spec.parts
-    if bucket.round not in [number for number, *_ in sealed]:
+    if bucket.round not in [number for number, *_ in sealed[bucket.bucket]]:
         return []
-    return [DecodeTask.of_sealed(bucket, sealed, part, parts, hints) for part in range(parts)]
+    numbers = DecodeTask.of_sealed(about_numbers, sealed[area]) if bucket.bucket < 0 else None
+    tasks = [DecodeTask.of_sealed(bucket, sealed[bucket.bucket], part, parts, hints) for part in range(parts)]
+    return [replace(task, numbers=numbers) for task in tasks]
 
 
 def forget_callers(connection: Connection, round_id: int) -> None:

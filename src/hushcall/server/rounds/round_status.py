@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def parts(self) -> int:
-        return self.runs * self.row.profile.spec.parts
+        return self.runs * self.row.profile.spec.parts * (2 if self.row.profile.hundreds else 1)
 
     @property
     def phase(self) -> RoundState:
@@ -68,7 +68,7 @@ def progress(connection: Connection, rows: Sequence[RoundRow]) -> list[Progress]
     # Buckets are sealed one by one. Where reports are kept, those of a sealed bucket are beside its tally. Cover that
     # came from buckets that do not run has no tally.
     unsealed = (
-        sa.exists().where(buckets.round == reports.round, buckets.bucket == reports.bucket, runs),
+        sa.exists().where(buckets.round == reports.round, buckets.bucket == sa.func.abs(reports.bucket), runs),
         ~sa.exists().where(tallies.round == reports.round, tallies.bucket == reports.bucket),
     )
     query = sa.select(
@@ -79,7 +79,7 @@ def progress(connection: Connection, rows: Sequence[RoundRow]) -> list[Progress]
         _total(schema.buckets, many, runs),
         _total(schema.buckets, many, ~runs),
         _total(schema.decodings, many),
-        _total(schema.hitters, many),
+        _total(schema.hitters, many) + _total(schema.ranges, many),
     ).where(rounds.id.in_([row.id for row in rows]))
     counts = {round_id: map(int, others) for round_id, *others in connection.execute(query)}
     return [Progress(row, *counts[row.id]) for row in rows]
@@ -173,7 +173,8 @@ def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
     buckets: dict[str, Any] | None = None
     if row.state != ANNOUNCING:
         running = [bucket for bucket in buckets_of(connection, row.id) if bucket.runs]
-        buckets = {str(bucket.bucket): _bucket_parameters(bucket.plain, bucket.anonymous) for bucket in running}
+        hundreds = row.profile.hundreds
+        buckets = {str(each.bucket): _bucket_parameters(each.plain, each.anonymous, hundreds) for each in running}
     return RoundInfo(
         round=row.id,
         state=row.state,
@@ -197,5 +198,5 @@ def info_of(connection: Connection, row: RoundRow, now: int) -> RoundInfo:
     )
 
 
-def _bucket_parameters(plain: dict[str, Any], crowd: int | None) -> dict[str, Any]:
-    return bucket_parameters(report_bytes(parameters.from_plain(plain)), plain, crowd)
+def _bucket_parameters(plain: dict[str, Any], crowd: int | None, hundreds: int) -> dict[str, Any]:
+    return bucket_parameters(report_bytes(parameters.from_plain(plain)), plain, crowd, hundreds)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from hushcall.errors import HushcallError, InvalidNumber, NotFound
 from hushcall.protocol.numbers import NumberingPlan
+from hushcall.protocol.ranges import number_or_range
 from hushcall.server.auth.devices import SCOPES, Admin
 from hushcall.server.logs import log
 from hushcall.server.problems import Problem
@@ -84,7 +85,7 @@ def checked(action: Action, form: Mapping[str, str], admin: Admin, plan: Numberi
         raise Problem("bad-request", "Say why: it is kept in the log.")
     if "number" in values:
         try:
-            values["number"] = str(plan.parse(values["number"]))
+            values["number"] = number_or_range(values["number"], plan)
         except InvalidNumber:
             raise Problem("malformed-number") from None
     values["who"] = form.get("who", "").strip() or admin.note or "operator"

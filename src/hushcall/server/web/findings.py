@@ -15,6 +15,7 @@ from hushcall.errors import InvalidNumber
 from hushcall.formats.ranges import Range
 from hushcall.protocol.blocklist import Entry
 from hushcall.protocol.imported import Imported
+from hushcall.protocol.items import OPEN
 from hushcall.protocol.numbers import NANP, NumberingPlan, plan_named
 from hushcall.protocol.states import HAS_FINDINGS, PUBLISHED
 from hushcall.server.db import schema
@@ -131,7 +132,11 @@ class Verdicts:
         return next((words for holds, words in reasons if holds), "off: not in the published version")
 
     def entry(self, number: str) -> Entry | None:
-        return self.published.index.find(number) if self.published else None
+        if self.published is None:
+            return None
+        return (
+            self.published.found_ranges.around(number) if number.endswith(OPEN) else self.published.index.find(number)
+        )
 
     def _in_window(self, newest: int | None) -> bool:
         if newest is None:
@@ -174,7 +179,8 @@ def hitters(
     per_page: int = 15,
 ) -> Findings | None:
     """The findings of a round, by default of the newest decoded one. None: there is no such round."""
-    table, rows = schema.rounds.c, schema.hitters.c
+    both = sa.union_all(sa.select(schema.hitters), sa.select(schema.ranges)).subquery()
+    table, rows = schema.rounds.c, both.c
     with store.read() as connection:
         decoded = table.state.in_(sorted(HAS_FINDINGS)) | table.held_from.in_(sorted(HAS_FINDINGS))
         round_ = newest_round(connection, decoded if round_id is None else table.id == round_id)
@@ -183,7 +189,7 @@ def hitters(
         total = int(connection.execute(sa.select(sa.func.count()).where(rows.round == round_.id)).scalar_one())
         pages = max(-(-total // per_page), 1)
         page = min(max(page, 1), pages)
-        query = sa.select(schema.hitters).where(rows.round == round_.id).order_by(rows.estimate.desc(), rows.number)
+        query = sa.select(both).where(rows.round == round_.id).order_by(rows.estimate.desc(), rows.number)
         on_page = typed(HitterRow, connection.execute(query.limit(per_page).offset((page - 1) * per_page)))
         counts = _round_counts(connection, [row.number for row in on_page])
         verdict = verdicts(connection, settings, published)
@@ -193,9 +199,11 @@ def hitters(
 
 
 def _round_counts(connection: Connection, numbers: list[str]) -> Mapping[str, int]:
-    rows = schema.hitters.c
-    query = sa.select(rows.number, sa.func.count()).where(rows.number.in_(numbers)).group_by(rows.number)
-    return {row[0]: int(row[1]) for row in connection.execute(query)}
+    counts = dict[str, int]()
+    for rows in (schema.hitters.c, schema.ranges.c):
+        query = sa.select(rows.number, sa.func.count()).where(rows.number.in_(numbers)).group_by(rows.number)
+        counts |= {row[0]: int(row[1]) for row in connection.execute(query)}
+    return counts
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,8 @@ class Story:
 
 
 def story(store: Store, settings: Settings, published: PublishedList | None, number: str, now: int) -> Story:
-    rows, table = schema.hitters.c, schema.rounds.c
+    source, table = schema.ranges if number.endswith(OPEN) else schema.hitters, schema.rounds.c
+    rows = source.c
     figures = (rows.estimate, rows.low, rows.high, rows.p_value, rows.length, rows.strict, rows.hinted)
     query = (
         sa.select(rows.round, table.opens, table.state, *figures)
@@ -232,6 +241,6 @@ def story(store: Store, settings: Settings, published: PublishedList | None, num
         was_published = any(row.state == PUBLISHED for row in sightings) or not sightings
         words = verdict.words(number, sightings[0].round if sightings else None, published=was_published)
     blocks = published is not None and entry is not None and published.header.block(entry)
-    around = published.ranges.around(number) if published else None
+    around = published.ranges.around(number) if published and not number.endswith(OPEN) else None
     named = imports.find(store, number, now)
     return Story(number, entry, blocks, words, sightings, tuple(log), allowed, around, named)
