@@ -83,7 +83,8 @@ format: $(VENV)/.dev  ## fix lint and format
 pictures: $(VENV)/.dev  ## pictures and demo figures of README and docs
 	$(BIN)/hushcall-lab simulate --picture docs/pictures/day.svg
 	$(BIN)/hushcall-lab experiment closed-loop --out results/pictures --page docs/results.md
-	cp results/pictures/closed-loop.svg docs/pictures/closed-loop.svg
+	$(BIN)/hushcall-lab experiment latency --out results/pictures --page docs/results.md
+	cp results/pictures/closed-loop.svg results/pictures/latency.svg docs/pictures/
 	$(BIN)/python docs/draw_pictures.py docs/pictures
 	$(BIN)/python -m tests.lab.small_demo --default
 
@@ -105,6 +106,7 @@ prove-long: $(VENV)/.dev  ## the same at full length (hours)
 	@$(BIN)/hushcall-lab prove --page docs/reliability.md races --races 1000
 	@$(BIN)/hushcall-lab prove --page docs/reliability.md#races-postgresql races --races 1000 --database postgresql --no-bugs
 	@$(BIN)/hushcall-lab prove --page docs/reliability.md load --seconds 600 --most 5000000
+	@$(BIN)/hushcall-lab prove --page docs/reliability.md soak
 	@$(BIN)/hushcall-lab prove --page docs/reliability.md pages --uploads 6000
 	@$(BIN)/python tests/fuzz/fuzz_readers.py --runs 10000000 --text-runs 1000000 --jobs 2
 	@$(BIN)/python tests/fuzz/fuzz_readers.py --guided --runs 1000000

@@ -60,7 +60,7 @@ def use(place: Path, programs: Path, address: str) -> None:
     run(place, *phone, "ingest", "calls.json")
     run(place, *phone, "sync")
     assert "announced" in run(place, *phone, "report", "--skip-delays")
-    assert CALLER in run(place, programs / "hushcall", "check", CALLER)
+    assert json.loads(run(place, *phone, "check", CALLER, "--json"))
 
 
 @contextmanager

@@ -112,6 +112,7 @@ def test_simulate_with_list_decoding_finds_at_least_as_many() -> None:
 
 def test_plan_compares_all_profiles(tmp_path: Path) -> None:
     document = run_json("plan", "--users", "1000", "--spam", "150")
+    assert document["words"][0].startswith("Of 1,000 phones in one area code, a caller is found when ")
     assert document["recommended"] == ["sensitive-whole", "crowd"], "23,188 phones carry both"
     rows = {row["profile"]: row for row in document["rows"]}
     assert (rows["balanced"]["detectable"], rows["balanced"]["in_window"]) == (78, 185)

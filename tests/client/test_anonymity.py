@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.client.world import World
 
 from hushcall.client.reporting import anonymity, split_view
 from hushcall.client.reporting.anonymity import AnonymousTransport, Route
+from hushcall.client.reporting.consent import Limits
 from hushcall.client.reporting.transport import Answer, HttpTransport
 from hushcall.client.setup import Options, set_up
 from hushcall.client.storage.store import Store
@@ -27,6 +29,7 @@ from hushcall.protocol.anonymity import hpke, ohttp
 from hushcall.protocol.anonymity.ohttp import KeyConfig
 from hushcall.protocol.blocklist import iso
 from hushcall.protocol.randomness import seeded
+from hushcall.protocol.round_document import RoundInfo
 from hushcall_lab.proofs import linking
 from hushcall_lab.proofs.linking import RELAY, SERVER, START, Linker
 
@@ -74,6 +77,7 @@ def test_a_round_is_looked_at_twice_before_the_device_is_named_and_in_no_run_bot
     assert street.linker.direct == []
     looks = len(street.linker.looks)
     assert "has a token" in street.at(DAY // 4 - 1)
+    assert street.phone.sync_at() > street.linker.now, "the list is not fetched in the run that named the device"
     assert [one.path for one in street.linker.direct] == ["/v1/rounds/1/tokens"]
     assert len(street.linker.looks) == looks == 2
     assert "announced" in street.at(DAY // 2 - 1)
@@ -140,10 +144,10 @@ def test_a_key_that_the_phone_does_not_know_makes_it_fetch_nothing(street: Stree
     assert street.linker.direct == []
 
 
-@pytest.mark.parametrize("days", [90, 100])
-def test_a_phone_whose_list_has_expired_takes_no_part(street: Street, days: int) -> None:
+@pytest.mark.parametrize("seconds", [90 * DAY, 100 * DAY])
+def test_a_phone_whose_list_has_expired_takes_no_part(street: Street, seconds: int) -> None:
     assert "looks again" in street.at(10)
-    assert "its list expired" in street.at(days * DAY + 10)
+    assert "its list expired" in street.at(seconds)
 
 
 def test_a_phone_by_name_stops_as_well_and_after_three_days_without_any_list(tmp_path: Path) -> None:
@@ -257,6 +261,22 @@ def test_a_phone_of_before_goes_on_through_the_relay_that_it_had(hosts: _Hosts) 
     anonymity.save_route(store, RELAY, GATEWAY)
     with pytest.raises(Refused, match="does not give its gateway's key"):
         anonymity._route_now(store)
+    store.put("anonymity.terms", json.dumps({**info, "relay": RELAY}))
+    anonymity.save_route(store, "", None)
+    assert anonymity.route_of(store) is None, "the owner's choice replaces the server's of before"
+
+
+@pytest.mark.parametrize(("at", "seconds"), [(0, 3600), (DAY // 4 - 5000, 2500), (DAY // 4 + 1, 0)])
+def test_the_second_look_is_in_the_first_half_of_what_is_left_until_tokens_end(
+    street: Street, at: int, seconds: int
+) -> None:
+    now, info = START + at, RoundInfo.from_plain(street.linker.round())
+    store, limits = street.phone.store, Limits.load(street.phone.store)
+    context: Any = SimpleNamespace(store=store, info=info, limits=limits, now=now)
+    assert anonymity.middle(info) == START + DAY // 4
+    assert anonymity.seconds_to_look(context) == seconds
+    anonymity.save_route(store, "", None)
+    assert anonymity.seconds_to_look(context) == 0
 
 
 def test_anonymous_only_without_a_relay_says_what_to_do(tmp_path: Path) -> None:

@@ -146,6 +146,19 @@ def test_reports_of_a_calendar_day_are_counted_when_they_are_recorded() -> None:
     assert len([row for row in prey.store.rows("SELECT state FROM rounds") if row[0] in participation.UNFINISHED]) == 0
 
 
+def test_a_round_that_is_called_in_a_day_late_takes_that_days_report() -> None:
+    prey = Prey(Limits(window=Fraction(4000), life=Fraction(4000)))
+    prey.look(1, "announcing")
+    prey.now += DAY
+    prey.look(1, "collecting")
+    assert len(ledger.spends(prey.store)) == 1
+    prey.look(2, "announcing")
+    prey.look(2, "collecting")
+    assert len(ledger.spends(prey.store)) == 1, "the owner's one a day"
+    row = prey.store.rows("SELECT state, why, report IS NOT NULL FROM rounds WHERE round = 2")[0]
+    assert tuple(row) == (participation.SKIPPED, "the owner's number of reports a day is reached", 1), "cover went out"
+
+
 def test_two_servers_that_take_turns_get_one_report_between_them() -> None:
     prey = Prey()
     other = Liar(lambda: prey.now, "fake://other")

@@ -78,6 +78,18 @@ def test_no_schedule_gets_two_reports_in_a_day(seed: int) -> None:
     assert max(counts) == 1
 
 
+def test_an_older_servers_last_round_of_a_day_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing says when the next round opens, a moment after the last close is that of the last round."""
+    monkeypatch.setattr("hushcall.client.round_session.uniform", lambda _word, below: below - 1)
+    rounds = [(place + 1, START + place * 6 * HOUR) for place in range(4)]
+    world = World(rand=b"older")
+    service = Schedule(lambda: world.now, rounds=[(n, t, t + 3 * HOUR, t + 5 * HOUR, t + 5 * HOUR) for n, t in rounds])
+    world.service = world.phone.transport.service = service  # type: ignore[attr-defined]
+    for number, opens in rounds:
+        world.now = opens + 60
+        assert (world.phone.report().action != "idle") == (number == 4)
+
+
 def test_a_schedule_that_changes_in_the_middle_of_a_day_loses_no_day() -> None:
     """Hours, then three hours, then days, with ids that begin anew at 1,000: an honest server's changes."""
     rounds, opens, number = [], START, 1

@@ -220,6 +220,10 @@ def test_whole_number_rounds_announce_bucket_0(world: World) -> None:
     assert world.day(0)[1].action == "sent"
     assert world.service.tickets[1, 1][0] == 0
     assert WholeNumber(4.0, 7).parse(world.bytes_sent()[0]) < 128
+    world.service.mechanism = "subspace"  # from now on it would be told an area code
+    stopped = world.day(1)[0]
+    assert stopped.action == "stopped"
+    assert "took whole numbers until now" in stopped.words
 
 
 def test_a_lost_answer_is_retried_with_the_same_bytes(world: World) -> None:
@@ -253,9 +257,29 @@ def test_too_late_to_send_stays_spent_and_is_closed(world: World) -> None:
     assert row_of(world, 1).state == participation.RECORDED
     world.now = START + DAY
     world.phone.report(skip_delays=True)
-    assert row_of(world, 1).state == participation.CLOSED
+    closed = row_of(world, 1)
+    assert (closed.state, closed.why) == (participation.CLOSED, "the round closed before the report arrived")
     assert ledger.spent(world.store) == 4
     assert NUMBER not in candidates.reportable(world.store, int(world.now), 7, 30)  # the server may have it
+
+
+@pytest.mark.parametrize(
+    ("recorded", "state"), [(False, participation.SKIPPED), (True, participation.CLOSED)], ids=["planned", "recorded"]
+)
+def test_a_round_that_another_one_follows_is_over_and_a_recorded_report_may_be_there(
+    world: World, recorded: bool, state: str
+) -> None:
+    world.calls(NUMBER)
+    world.phone.report(skip_delays=recorded)
+    if recorded:
+        world.now += HALF
+        world.service.problems = [Refused("busy", 503, "full")]
+        with pytest.raises(Refused, match="busy"):
+            world.phone.report(skip_delays=True)
+    moments, info = participation.Moments(0, 0), world.phone.transport.current_round()
+    participation.join(world.store, "fake://other", info, int(world.now), NUMBER, 202, moments, dummy=False)
+    left = row_of(world, 1)
+    assert (left.state, left.why) == (state, "the server opened another round")
 
 
 @pytest.mark.parametrize("problem", ["wrong-phase", "unknown-ticket", "different-report", "malformed-report"])
@@ -393,6 +417,7 @@ def test_a_server_that_hurries_gets_one_round_a_day(world: World) -> None:
         world.service.state = "collecting"
         world.phone.report(skip_delays=True)
     assert len(world.service.reports) == 1
+    assert len(world.service.tickets) == 1, "it announces once"
 
 
 @pytest.mark.parametrize(

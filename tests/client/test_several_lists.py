@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.published import ListServer, Operator, ago, now, serving
+from tuf.api.metadata import TargetFile
 
 from hushcall.client import health
 from hushcall.client.client import Client
@@ -263,12 +264,11 @@ def test_a_bad_imported_file_is_refused_and_the_one_here_stays(street: Street) -
     good = (street.client.store.lists / imported.TARGET).read_bytes()
     for bad in (b"nonsense\n", good.replace(b'"entries":1', b'"entries":2'), good + good.splitlines(keepends=True)[1]):
         operator = street.operators["A"]
-        targets = {**signer.target_infos(operator.files), imported.TARGET: bad}
+        targets: dict[str, bytes | TargetFile] = {**signer.target_infos(operator.files), imported.TARGET: bad}
         operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
         with pytest.raises(Exception, match=r"imported numbers|list"):
             street.client.sync()
         assert (street.client.store.lists / imported.TARGET).read_bytes() == good
-    targets = {**signer.target_infos(operator.files)}
     del targets[imported.TARGET]
     operator.apply(signer.publish(operator.files, operator.ring, targets, now() + timedelta(seconds=1)))
     street.client.sync()

@@ -1,5 +1,6 @@
 """Whatever parameters a server sends: they are taken, or refused, for every number alike."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -177,3 +178,31 @@ def test_a_number_with_a_huge_exponent_costs_the_phone_no_time() -> None:
     for text in ("1e500000", "1E-500000", f"1e{10**15}", f"1E-{10**15}"):
         with pytest.raises(InvalidParameter):
             from_plain(to_plain(MADE["sh-basic"]) | {"round_epsilon": text})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({name: value} for name in ("report", "window", "life") for value in (0, -1, float("inf"))),
+        *({"days": value} for value in (0, 367)),
+        *({"horizon": value} for value in (6, 3661)),
+        *({name: -1} for name in ("least_crowd", "least_phase")),
+        *({name: 0} for name in ("rounds_per_day", "talked_seconds")),
+        {"report": 5, "window": 4},
+        {"mechanisms": "subspace nonsense"},
+    ],
+    ids=str,
+)
+def test_limits_that_limit_nothing_or_everything_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        Limits().changed(changes)
+
+
+def test_limits_are_changed_one_by_one() -> None:
+    changed = Limits().changed({"days": 3, "window": 16, "report": None, "mechanisms": "subspace", "least_phase": 0})
+    assert changed == Limits(days=3, window=Fraction(16), mechanisms="subspace", least_phase=0)
+    assert Limits().changed({"report": 4, "window": 4}).report == 4
+    for cap in ("report", "window", "life"):
+        caps: dict[str, Any] = {cap: Fraction(0)}  # as a store may say it
+        with pytest.raises(InvalidParameter, match=f"cap per {cap}"):
+            Limits(**caps)

@@ -1,14 +1,19 @@
 """One suite over all mechanisms: privacy, unbiasedness, merge algebra, wire, finding what is there and nothing else."""
 
+import json
 import math
 import random
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.mechanisms.cases import CASES, Case, reports_of
 
-from hushcall.errors import InvalidReport, InvalidTally
+from hushcall.errors import InvalidParameter, InvalidReport, InvalidTally
+from hushcall.mechanisms import parameters
+from hushcall.mechanisms.subspace.client import Subspace
+from hushcall.mechanisms.succinct_histogram.client import SuccinctHistogram
 from hushcall.protocol.randomness import seeded
 from hushcall_lab.audit.enumeration import examine
 
@@ -134,3 +139,32 @@ def test_nothing_is_found_where_nothing_is(case: Case) -> None:
     _, items = held(case, 1, 600, seed=6)
     assert aggregator.find(aggregator.tally(reports_of(aggregator, items, b"nothing")), 143) == []
     assert aggregator.find(aggregator.tally([]), 143) == []
+
+
+@pytest.mark.parametrize("value", [1 << 53, -(1 << 53), 1 << 64])
+def test_integers_that_not_every_json_reader_keeps_are_written_as_text(value: int) -> None:
+    assert parameters._plain(value) == str(value)
+    smaller = value - 1 if value > 0 else value + 1
+    assert parameters._plain(smaller) == (smaller if abs(value) == 1 << 53 else str(smaller))
+
+
+def test_equal_parameters_print_alike() -> None:
+    whole, real = Subspace(4, 8), Subspace(4.0, 8)
+    assert json.dumps(parameters.to_plain(whole)) == json.dumps(parameters.to_plain(real))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        *(({"channels": value}, "K") for value in (0, 12, 1 << 40)),
+        *(({"epsilon_olh": value}, "epsilon_olh") for value in (0, -1, math.inf)),
+        *(({"epsilon_hh": value}, "epsilon_hh") for value in (0, -1, math.inf)),
+        *(({"rounds": value}, "T") for value in (0, 1 << 20)),
+    ],
+)
+def test_a_histogram_that_cannot_be_is_refused_by_name(changes: dict[str, Any], field: str) -> None:
+    budget: dict[str, Any] = {"epsilon_hh": 4, "epsilon_olh": 3}
+    assert SuccinctHistogram.with_budget("basic", **budget).channels == 8
+    with pytest.raises(InvalidParameter) as raised:
+        SuccinctHistogram.with_budget("basic", **budget | changes)
+    assert raised.value.field == field

@@ -11,7 +11,7 @@ from tests.exact import exp_above
 
 from hushcall.errors import InvalidParameter
 from hushcall.mechanisms.mechanism import RandomisedResponse
-from hushcall.mechanisms.randomisers import ChannelRandomiser, basic, extended, tuned
+from hushcall.mechanisms.randomisers import ChannelRandomiser, basic, exact_round_ratio, extended, tuned
 from hushcall.protocol.exact import exp_below
 from hushcall.protocol.randomness import ONE
 
@@ -251,3 +251,19 @@ def test_the_table_of_the_paper() -> None:
     assert list(basic(epsilon).probabilities) == close
     close = [pytest.approx(float(x), rel=1e-12) for x in (Fraction(3, 5), Fraction(1, 5), Fraction(1, 5))]
     assert list(extended(epsilon).probabilities) == close
+
+
+@pytest.mark.parametrize(
+    ("keep", "flip", "noise", "ratio"),
+    [
+        (6, 2, 4, Fraction(6, 4) * Fraction(2)),  # of 12: holders keep 6, flip 2, are silent in 4; others 4, 4, 4
+        (6, 2, 3, Fraction(2) * Fraction(3, 2)),
+        (9, 3, 6, Fraction(3, 2) * Fraction(2)),  # nobody is ever silent
+        (9, 3, 3, None),  # a holder is never silent, others are
+        (6, 2, 6, None),  # the other way round
+    ],
+)
+def test_what_only_one_of_two_kinds_of_phones_can_say_has_no_bound(
+    keep: int, flip: int, noise: int, ratio: Fraction | None
+) -> None:
+    assert exact_round_ratio(keep, flip, noise, 12) == ratio

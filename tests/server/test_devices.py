@@ -72,6 +72,18 @@ def test_an_invitation_counts_down_exactly_when_many_use_it_at_once(service: Ser
     assert [row.uses_left for row in service.store.rows(sa.select(schema.invites.c.uses_left))] == [0]
 
 
+def test_a_revoked_invitation_is_that_one(service: Service) -> None:
+    first, second = (service.devices.invite(1, note, service.now) for note in ("first", "second"))
+    names = {invite.note: invite.name for invite in service.devices.invites()}
+    service.devices.revoke_invite(names["first"])
+    assert {invite.note: invite.uses_left for invite in service.devices.invites()} == {"first": 0, "second": 1}
+    with pytest.raises(InvalidParameter, match="invite must exist and not be used up"):
+        service.devices.revoke_invite(names["first"])
+    with pytest.raises(Problem, match="enrolment-closed"):
+        service.devices.enrol("invite", service.now, invite=first)
+    service.devices.enrol("invite", service.now, invite=second)
+
+
 def test_many_devices_get_a_token_each_in_their_order(service: Service) -> None:
     made = service.devices.enrol_many(1203, service.now)
     assert len({token for _, token in made}) == len({device for device, _ in made}) == 1203

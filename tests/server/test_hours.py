@@ -182,7 +182,10 @@ def test_windows_of_the_list_in_days() -> None:
     assert load_settings(alone=True, round={"period": HOUR}).window_days == 7
     assert load_settings(alone=True, round={"period": HOUR}, list={"window_days": 3}).window_days == 3
     assert load_settings(alone=True, round={"period": HOUR}, list={"window": 48}).window_days == 2
-    assert load_settings(alone=True, list={"window": 5}).window_days == 5
+    with pytest.warns(DeprecationWarning, match=r"list\.window is list\.window_days now"):
+        assert load_settings(alone=True, list={"window": 5}).window_days == 5
+    with pytest.warns(DeprecationWarning, match=r"round\.windows is round\.windows_hours now"):
+        load_settings(alone=True, round={"windows": [1, 2]})
 
 
 def test_everything_is_there_after_a_day(village: Village) -> None:

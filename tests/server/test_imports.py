@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.published import serving as addresses
 from tests.server.conftest import MakeService
 from tests.server.serving import SPAM, START, Clock, Village, bearer, operator_token, serving
 
@@ -22,6 +26,7 @@ from hushcall.protocol import imported
 from hushcall.protocol.blocklist import iso
 from hushcall.protocol.numbers import NANP
 from hushcall.protocol.randomness import seeded, words
+from hushcall.server import effective_settings
 from hushcall.server.backup import back_up
 from hushcall.server.db import schema
 from hushcall.server.publishing import imports
@@ -57,10 +62,16 @@ def found(service: Service) -> dict[str, list[Any]]:
 def listed(service: Service) -> dict[str, dict[str, int]]:
     """Number → source → complaints, as published."""
     files = service.store.files()
-    path = imports.current(service.store)
+    path = signed_path(service)
     lines = files[path].splitlines()[1:] if path else []
     numbers = map(imported.Imported.from_line, lines)
     return {n.number: {name: count for name, (count, _) in n.sources.items()} for n in numbers}
+
+
+def signed_path(service: Service) -> str:
+    with service.store.read() as connection:
+        published = imports.published(connection)
+    return published.path if published else ""
 
 
 def phone(folder: Path, address: str, clock: Clock) -> Client:
@@ -84,6 +95,7 @@ def test_on_the_first_day_phones_warn_of_it_before_any_round(service: Service, c
         assert "is named by others" in page
         assert "complaints to ftc" in page
         assert "ftc: 1 number" in client.get("/list").text
+        assert "are needed to find a caller" in client.get("/").text
         assert client.get("/v1/lists/current/imported.jsonl").content.count(b"\n") == 2
         clock.now += 31 * DAY  # the server is gone, too: what is here expires by itself
         assert owner.check(NAMED).action is Action.ALLOW
@@ -101,7 +113,7 @@ def test_what_phones_found_is_the_same_to_the_byte_with_and_without_it(
         village = Village(service, clock)
         for day in range(3):
             if importing:
-                service.imports.add(str(ftc(tmp_path / f"{day}.csv", {SPAM: 5, NAMED: 9}, clock())), service.now)
+                service.imports.add(str(ftc(tmp_path / f"{day}.csv", {SPAM: 5, NAMED: 9}, service.now)), service.now)
             village.to("published", [SPAM] * 12 + [OTHER] * 7)
             if importing:
                 assert listed(service)[NAMED] == {"ftc": 9 * (day + 1)}  # also in a version that a round made
@@ -137,7 +149,7 @@ def test_a_phones_verdict_comes_from_phones_first_and_imports_never_block(
 def test_complaints_of_days_add_up_and_expire_day_by_day(service: Service, clock: Clock, tmp_path: Path) -> None:
     for day in range(3):
         clock.now = START + day * DAY
-        file = ftc(tmp_path / f"{day}.csv", {NAMED: 2, RARE: 1}, clock())
+        file = ftc(tmp_path / f"{day}.csv", {NAMED: 2, RARE: 1}, service.now)
         service.imports.add(str(file), service.now, days=5)
     assert listed(service) == {NAMED: {"ftc": 6}, RARE: {"ftc": 3}}
     again = service.imports.add(str(tmp_path / "2.csv"), service.now, days=5)
@@ -148,7 +160,7 @@ def test_complaints_of_days_add_up_and_expire_day_by_day(service: Service, clock
     clock.now = START + 7 * DAY
     service.imports.expire(service.now)
     assert listed(service) == {}
-    assert imports.current(service.store) == ""
+    assert signed_path(service) == ""
     assert not [row for table in (schema.imports, schema.imported) for row in service.store.rows(sa.select(table))]
 
 
@@ -157,8 +169,8 @@ def test_the_time_a_line_names_is_when_too_few_complaints_are_left(
 ) -> None:
     for day, count in enumerate((2, 2, 1)):
         clock.now = START + day * DAY
-        service.imports.add(str(ftc(tmp_path / f"{day}.csv", {NAMED: count}, clock())), service.now, days=10)
-    line = service.store.files()[imports.current(service.store)].splitlines()[1]
+        service.imports.add(str(ftc(tmp_path / f"{day}.csv", {NAMED: count}, service.now)), service.now, days=10)
+    line = service.store.files()[signed_path(service)].splitlines()[1]
     assert imported.Imported.from_line(line).sources == {"ftc": (5, START + 11 * DAY)}
 
 
@@ -280,3 +292,35 @@ def test_a_backup_has_it_and_a_restored_server_goes_on(lite: Service, clock: Clo
     Village(lite, clock).to("published", [SPAM] * 12)
     lite.publisher.leap(lite.now, 1000)
     assert listed(lite) == {NAMED: {"ftc": 3}}
+
+
+def test_by_the_address_of_yesterday(lite: Service, tmp_path: Path) -> None:
+    data = ftc(tmp_path / "a.csv", {NAMED: 3}).read_bytes()
+    with addresses({f"day-{iso(START - DAY)[:10]}.csv": data}) as server:
+        pin = hashlib.sha256(data).hexdigest()
+        result = lite.imports.add(f"{server.base}day-{{date}}.csv#sha256={pin}", lite.now)
+        assert (result.source, result.listed) == ("ftc", 1)
+        with pytest.raises(InvalidParameter, match="its server answers with status 404"):
+            lite.imports.add(f"{server.base}none.csv", lite.now)
+        with pytest.raises(InvalidParameter, match="another SHA-256"):
+            lite.imports.add(f"{server.base}day-{{date}}.csv#sha256={'0' * 64}", lite.now)
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        lite.imports.add(f"{server.base}day-{{date}}.csv", lite.now)
+
+
+def test_on_the_command_line(lite: Service, tmp_path: Path) -> None:
+    def run(*arguments: object) -> Any:
+        words = [*map(str, arguments), "--json", "--data", str(lite.settings.data)]
+        command = [str(Path(sys.executable).with_name("hushcall")), "admin", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+    effective_settings.record(lite.settings)
+    file = ftc(tmp_path / "a.csv", {NAMED: 3, RARE: 2})
+    result = run("import-complaints", file, "--complaints", 2, "--source", "the FTC", "--days", 3000)
+    assert (result["source"], result["listed"], result["least"]) == ("the FTC", 2, 2)
+    assert run("imports", "--remove", "the FTC") == {"removed": "the FTC", "files": 1}
+    device, _ = lite.devices.enrol("open", lite.now)
+    assert run("delete-device", device)["deleted"] == device
+    assert "complaints must be a file or address that can be read" in run("import-complaints", tmp_path / "none")
+    assert [row.what for row in lite.audit.entries(3)] == ["import", "delete device", "remove import"]

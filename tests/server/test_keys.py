@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import stat
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="key file must not exist yet"):
         keys.save(tmp_path, "targets", two)
     assert sorted(tmp_path.iterdir()) == sorted([first, second])  # no draft is left behind
+
+
+def test_a_key_and_its_name_are_on_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[object] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    monkeypatch.setattr(keys, "sync_to_disk", synced.append)
+    path = keys.save(tmp_path, "timestamp", CryptoSigner.generate_ed25519())
+    assert synced == [path.stat().st_size, tmp_path]
 
 
 def test_a_passphrase_locks_the_root_key(tmp_path: Path) -> None:

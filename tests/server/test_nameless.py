@@ -199,6 +199,16 @@ def test_a_second_token_is_refused_and_the_same_request_is_signed_again(lone: tu
     assert problem(stranger.ask(terms, stranger.wish(terms, seed, "greedy"))) == "already-issued"
 
 
+def test_tokens_are_issued_while_their_round_is_announcing_only(lone: tuple[Service, Stranger], clock: Clock) -> None:
+    service, stranger = lone
+    terms, seed = told(service)
+    assert problem(stranger.ask(terms, stranger.wish(terms, seed), number=99)) == "unknown-round"
+    clock.now = COLLECTS
+    service.rounds.advance(service.now)
+    assert problem(stranger.ask(terms, stranger.wish(terms, seed))) == "wrong-phase"
+    assert service.store.rows(sa.select(schema.issued)) == []
+
+
 def test_a_token_is_spent_once(lone: tuple[Service, Stranger], clock: Clock) -> None:
     service, stranger = lone
     terms, seed = told(service)

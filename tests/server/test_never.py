@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import sys
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.conftest import MakeService
-from tests.server.serving import SPAM, Clock, Village
+from tests.server.serving import SPAM, Clock, Village, bearer, operator_token, serving
 
 from hushcall.errors import InvalidData, InvalidNumber, InvalidParameter
 from hushcall.protocol.numbers import NANP, Number
+from hushcall.server.http.routes import admin
 from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.exclusions import is_protected, look_up, never_listed, read_allow_file
 from hushcall.server.publishing.publisher import newest_list
 from hushcall.server.rounds import round_status
 from hushcall.server.service import Service
 from hushcall.server.settings import ListSettings
+from hushcall.server.web import findings
 
 OTHER = "+12025550199"
 THIRD = "+12025550177"
@@ -167,3 +170,20 @@ def test_the_allowlist_keeps_the_first_reason_and_forgets_what_is_taken_off(serv
         exclusions.disallow(service.store, SPAM)
     with pytest.raises(InvalidNumber):
         service.corrections.allow("911", "x", "me", 10)
+
+
+def test_the_log_of_appeals_is_read_in_parts(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in range(7):
+        exclusions.appeal(service.store, f"+120255501{place:02}", "a letter", "its owner", place)
+    monkeypatch.setattr(admin, "LOGGED", 3)
+    monkeypatch.setattr(findings, "PAGE", 3)
+    token = operator_token(service)
+    with serving(service) as client:
+        newest = client.get("/v1/admin/appeals", headers=bearer(token)).json()["appeals"]
+        older = client.get("/v1/admin/appeals?before=5", headers=bearer(token)).json()["appeals"]
+    assert [row["id"] for row in newest] == [7, 6, 5]
+    assert [row["id"] for row in older] == [4, 3, 2]
+    count, read = exclusions.count_appeals(service.store), partial(exclusions.appeals, service.store, None)
+    pages = [findings.Slice.read(count, read, page) for page in (1, 2, 3, 9)]
+    assert [[row.id for row in part.rows] for part in pages] == [[7, 6, 5], [4, 3, 2], [1], [1]]
+    assert [(part.page, part.pages) for part in pages] == [(1, 3), (2, 3), (3, 3), (3, 3)]

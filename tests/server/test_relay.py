@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -155,6 +156,31 @@ def test_the_gateway_s_key_changes_and_the_one_before_is_accepted_for_as_long(
         else:
             with pytest.raises(InvalidMessage, match="present one"):
                 keys.opened(sealed)
+
+
+def test_strangers_make_the_gateway_read_its_keys_once_a_second_at_most(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, reads, store = [100.0], list[object](), service.store
+    keys = GatewayKeys(store, os_entropy, clock=lambda: now[0])
+    (config,) = keys.configs()
+    read = type(store).rows
+
+    def counted(own: Any, query: Any) -> Any:
+        reads.append(query)
+        return read(own, query)
+
+    monkeypatch.setattr(type(store), "rows", counted)
+    sealed, _ = ohttp.encapsulate_request(config, b"hello", os_entropy)
+    unknown = bytes([config.key_id + 1]) + sealed[1:]
+    for message, count in ((sealed, 0), (b"", 0), (unknown, 0), (unknown, 2), (unknown, 2), (sealed, 2)):
+        now[0] += 1.0 if count and not reads else 0.0
+        if message == sealed:
+            assert keys.opened(message)[0] == b"hello"
+        else:
+            with pytest.raises(InvalidMessage, match="present one"):
+                keys.opened(message)
+        assert len(reads) == count
 
 
 def test_a_phone_uses_the_gateway_key_that_its_relay_gives_to_everybody_now(service: Service) -> None:

@@ -27,6 +27,7 @@ from hushcall.cli import main
 from hushcall.server.serve import _COMPILE
 from hushcall.server.service import open_service
 from hushcall.server.settings import load_settings
+from hushcall_lab.usage import family
 
 HUSHCALL = [sys.executable, "-c", "from hushcall.cli import main; main()"]
 OTHER = "+12125550199"
@@ -319,6 +320,11 @@ def test_workers_survive_their_metrics_folder_and_end_with_their_supervisor(tmp_
         address, token = server.address(), server.token()
         folders = list((tmp_path / "data").glob("metrics-*"))
         assert len(folders) == 1
+        if sys.platform == "linux":
+            forks = [
+                child for child in family(server.popen.pid) if len(family(child)) > 2 and child != server.popen.pid
+            ]
+            assert len(forks) == 1, "the server is imported once, and its workers are forks of that process"
         folders[0].rename(tmp_path / "gone")  # in one step: the workers write to it at any moment
         for place in range(20):  # a connection each: both workers are met
             assert httpx.get(f"{address}/never/met/{place}", timeout=60).status_code == 404

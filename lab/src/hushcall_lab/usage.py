@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,30 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def family(pid: int) -> list[int]:
+    """A process and all that it started. Only itself on other systems than Linux."""
+    pids = [pid]
+    for each in pids:
+        for path in Path(f"/proc/{each}/task").glob("*/children"):
+            with suppress(OSError):  # it has ended
+                pids += map(int, path.read_text(encoding="ascii").split())
+    return pids
+
+
+def descriptors(pid: int) -> int:
+    """The files and connections that a process has open. 0 for one that has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
 _UNITS = 2**20 if sys.platform == "darwin" else 2**10
 
 
 def _status_mb(name: str, process: str) -> float | None:
-    status = Path("/proc") / process / "status"
-    if status.exists():
-        for line in status.read_text().splitlines():
+    with suppress(OSError):  # another system, or a process that has ended
+        for line in (Path("/proc") / process / "status").read_text().splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1024
     return None

@@ -13,12 +13,12 @@ from hushcall.client.client import Client
 from hushcall.client.reporting import consent, ledger, participation, split_view
 from hushcall.client.reporting.anonymity import MAX_CLOCK_SKEW_SECONDS
 from hushcall.client.screening import subscriptions
-from hushcall.client.screening.lookup import LIST_FILE, LoadedList
+from hushcall.client.screening.lookup import LIST_FILE, ImportedNumbers, LoadedList
 from hushcall.client.screening.server_list import ServerList
 from hushcall.client.screening.subscriptions import Subscription
 from hushcall.client.storage import device_key
 from hushcall.client.storage.folder import HOME_FILE
-from hushcall.client.storage.store import DAY_SECONDS, NO_LIST_YET, SYNC_TROUBLE
+from hushcall.client.storage.store import DAY_SECONDS, LEFT, NO_LIST_YET, SYNC_TROUBLE
 from hushcall.client.storage.trouble import StoreTrouble
 from hushcall.errors import HushcallError, InvalidList, Refused, Unreachable, WrongServer
 from hushcall.protocol.blocklist import iso
@@ -116,6 +116,8 @@ def _copy(client: Client, now: int) -> list[Finding]:
 
 
 def _round(client: Client, info: RoundInfo) -> Finding:
+    if client.store.get(LEFT):
+        return Finding("round", True, "this phone has left its server.")
     row = participation.find(client.store, client.transport.url, info.round)
     if row is None:
         return Finding("round", True, f"round {info.round}: not joined.")
@@ -161,15 +163,19 @@ def _calls(client: Client, info: RoundInfo | None, now: int) -> Finding:
 
 
 def _list(client: Client, info: RoundInfo | None, now: int) -> Finding:
+    others = None
+    with suppress(InvalidList):
+        others = ImportedNumbers.load(client.store.lists)
+    imported = f" Imported: {counted(len(others.all(now)), 'number')}." if others else ""
     try:
         loaded = LoadedList.load(client.store.lists)
     except InvalidList:
         if (client.store.lists / LIST_FILE).exists():
             return Finding("list", False, "the list here cannot be read.", "Run: hushcall phone sync")
         if client.store.get(NO_LIST_YET):
-            return Finding("list", True, first_list(info))
+            return Finding("list", True, f"{first_list(info)}{imported}")
         return Finding("list", False, "this phone has no list yet: every caller rings.", "Run: hushcall phone sync")
-    words = f"version {loaded.version}, {counted(len(loaded), 'number')}."
+    words = f"version {loaded.version}, {counted(len(loaded), 'number')}.{imported}"
     if loaded.expires is not None and loaded.expired(now):
         return Finding("list", False, f"{words} It expired on {iso(loaded.expires)}.", "Run: hushcall phone sync")
     if trouble := client.store.get(SYNC_TROUBLE):

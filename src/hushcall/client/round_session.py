@@ -256,7 +256,7 @@ def _not_yet(context: RoundContext) -> int | None:
     """When to look again, where a later round of today is the one that was drawn. None: this one will do.
 
     The day's moments follow from the key and the date, so neither calls nor the server's schedule move them. The round
-    that holds a moment is joined, else the next one that this client sees, and in any case the day's last.
+    that holds a moment is joined, else the next one that this client sees, and in any case the day's last whole one.
     """
     info, now, rounds = context.info, context.now, context.limits.rounds_per_day
     length = info.length_seconds
@@ -267,7 +267,7 @@ def _not_yet(context: RoundContext) -> int | None:
     part = max(DAY_SECONDS // rounds, 1)
     moment = context.today + joined * part + uniform(word, part)
     next_opens = now + (info.closes if info.next is None else info.next) - info.server_time
-    if moment < next_opens or next_opens >= context.today + DAY_SECONDS:
+    if moment < next_opens or next_opens + length > context.today + DAY_SECONDS:
         return None
     opens = next_opens + (moment - next_opens) // length * length
     return opens + (moment - opens) // LOOKS_PER_PHASE

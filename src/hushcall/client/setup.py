@@ -86,8 +86,8 @@ def set_up(folder: Path, server: str | None, options: Options, timeout_seconds: 
     with closing(Store.open(folder)) as store, locked(folder, timeout_seconds):
         url = url or checked_url(store.get("server"))
         before = store.get("server")
-        left = bool(store.get(LEFT)) and server is None  # a change of settings does not take part again
-        enrol = before != url or not (store.get("token") or left) or bool(token)
+        needed = server is not None if store.get(LEFT) else not store.get("token")
+        enrol = before != url or needed or bool(token)
         if enrol and digest:  # before the client names itself there
             from hushcall.client.screening.list_sync import check_root  # takes a while to import
 
@@ -134,7 +134,11 @@ def leave(store: Store) -> None:
     """Have the device deleted on its server, directly: the token names it. The ledger stays."""
     if not store.get("token"):
         raise InvalidParameter("phone", "be enrolled", "no device")
-    transport_of(store).leave()
+    try:
+        transport_of(store).leave()
+    except Refused as refusal:
+        if refusal.problem != "unknown-token":  # deleted already, and the answer was lost
+            raise
     with store.transaction():
         for name in ("token", "device"):
             store.put(name, "" if name == "token" else "0")

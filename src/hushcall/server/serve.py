@@ -21,6 +21,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn import _subprocess
 
 from hushcall.errors import InvalidParameter
 from hushcall.server import metrics
@@ -139,6 +140,9 @@ def compiling(settings: Settings) -> Iterator[None]:
 
 def _serve_in_processes(settings: Settings, listener: socket.socket) -> None:
     """Run several workers, which share metrics in a folder. uvicorn's supervisor takes only the number of a port."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # imported once for all workers, which is most of their start
+    _subprocess.spawn = context  # type: ignore[assignment]
     port, shared = port_of(listener), metrics_folder(settings.data)
     os.environ[metrics.SHARED] = str(shared)
     listener.close()

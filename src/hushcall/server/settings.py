@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -116,6 +117,8 @@ class RoundSettings(_Section):
             raise ValueError("announce and collect together must not exceed the period")
         if self.dask and self.gpu:
             raise ValueError("dask and gpu exclude each other: a round is decoded by one of them")
+        if self.windows is not None:
+            warnings.warn("round.windows is round.windows_hours now, in hours", DeprecationWarning, stacklevel=2)
         if self.windows is not None and self.windows_hours is not None:
             raise ValueError("windows and windows_hours exclude each other: windows is the former name, in rounds")
         mechanism, plan = self.chosen_profile().mechanism, self.chosen_plan()
@@ -217,6 +220,12 @@ class ListSettings(_Section):
     allow_timeout: float = Field(default=60.0, gt=0, description="seconds for the lookup; after them the round waits")
     exports: list[str] = Field(default=["all"], description="formats to sign; 'all': up to 10,000 numbers")
     deltas: int = Field(default=14, ge=0, le=366, description="versions back to which deltas are published")
+
+    @model_validator(mode="after")
+    def _former_name(self) -> ListSettings:
+        if self.window is not None:
+            warnings.warn("list.window is list.window_days now, in days", DeprecationWarning, stacklevel=2)
+        return self
 
     @property
     def allow_timeout_seconds(self) -> float:

@@ -41,6 +41,22 @@ def test_the_gateway_of_the_example_to_the_byte() -> None:
     assert sealed == EXAMPLE["encapsulated_response"]
 
 
+def test_the_first_configuration_that_can_be_used_is_taken() -> None:
+    other = EXAMPLE["key_config"][:35] + bytes.fromhex("000400010003")  # another cipher
+    framed = len(other).to_bytes(2, "big") + other
+    second = ohttp.KeyConfig(2, CONFIG.public)
+    assert ohttp.decode_configs(ohttp.encode_configs(CONFIG, second)) == CONFIG
+    assert ohttp.decode_configs(framed + ohttp.encode_configs(second)) == second
+    for data in (b"", b"\0", framed):
+        with pytest.raises(InvalidMessage):
+            ohttp.decode_configs(data)
+
+
+def test_another_key_than_the_one_published_is_called_that() -> None:
+    with pytest.raises(InvalidMessage, match="key must be the one published"):
+        ohttp.decapsulate_request(ohttp.KeyConfig(2, CONFIG.public), SECRET, EXAMPLE["encapsulated_request"])
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=300), st.binary(max_size=300), st.binary(max_size=8))
 def test_what_is_sealed_is_opened_with_constant_overhead(request: bytes, response: bytes, seed: bytes) -> None:

@@ -75,6 +75,51 @@ def intake(
 
 
 @bench.command()
+def lists(
+    numbers: Annotated[int, typer.Option(min=100, help="On the first version.")] = 100_000,
+    versions: Annotated[int, typer.Option(min=2, help="After the first, each finds 2 % new or again.")] = 10,
+    database: Database = "",
+    json: Json = False,
+) -> None:
+    """Publish version after version of a large list, then an appeal: time, memory, and how long another writer waits.
+
+    Processor seconds hardly depend on what else the machine does, the others do.
+    """
+    from hushcall_lab.bench import lists as library
+    from hushcall_lab.simulation.rig import database_of
+
+    with database_of(database) as url, show.progress("starting") as bar:
+        result = library.measure(url, numbers, versions, labelled(bar))
+    title = f"A list of {numbers:,} numbers, {result['database']}; memory in MB above a process without a list"
+    finish(True, json, result, _figures(title, result["rows"]), library.summary(result["rows"]))
+
+
+@bench.command()
+def years(
+    rounds: Annotated[int, typer.Option(min=100, help="Rounds that were published.")] = 1100,
+    period: Annotated[int, typer.Option(min=60, help="Seconds from one round to the next.")] = 86_400,
+    people: Annotated[int, typer.Option(min=1000, help="Devices, and as many appeals.")] = 100_000,
+    database: Database = "",
+    json: Json = False,
+) -> None:
+    """What a server does over a database of years: times, and their ratios to those over a young one.
+
+    Processor time on SQLite, the wall clock on PostgreSQL, best of five.
+    """
+    from hushcall_lab.bench import years as library
+    from hushcall_lab.simulation.rig import database_of
+
+    with database_of(database) as url, show.progress("starting") as bar:
+        result = library.measure(url, rounds, period, people, labelled(bar))
+    title = (
+        f"{rounds:,} rounds, {people:,} devices and appeals, beside {library.YOUNG_ROUNDS} and {library.YOUNG_PEOPLE}"
+    )
+    over = [row["what"] for row in result["rows"] if row["ratio"] > library.MAX_RATIO]
+    line = f"More than {library.MAX_RATIO:g} times: {', '.join(over) or 'nothing'}."
+    finish(True, json, result, _figures(title, result["rows"]), line)
+
+
+@bench.command()
 def scale(
     largest: Annotated[
         float, typer.Option(min=1e5, help="Reports of the largest bucket and round; from 1e5 on.")

@@ -326,6 +326,28 @@ def load(
     finish(result.ok, json, asdict(result), grid, figures=figures)
 
 
+@prove.command("soak")
+def soak(
+    seconds: Annotated[float, typer.Option(min=60, help="How long it takes.")] = 3600.0,
+    period: Annotated[int, typer.Option(min=5, help="Seconds from one round to the next.")] = 20,
+    database: Database = "",
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Of the server.")] = 1,
+    seed: Seed = 1,
+    json: Json = False,
+) -> None:
+    """Let a server run rounds by itself under steady traffic, and kill it in the first and the last sixth of the time.
+
+    Memory, descriptors, disk and log lines of the process that lives between are compared, from a quarter of its life
+    on. Exits with 1 if they grow, or if an acknowledged report was lost or counted twice.
+    """
+    from hushcall_lab.proofs import soak as library
+    from hushcall_lab.simulation.rig import database_of
+
+    with database_of(database) as url, show.progress("soaking") as bar:
+        result = library.prove(seconds, period, seed, url, workers, stepper(bar)("seconds"))
+    _conclude(result, {}, json)
+
+
 @prove.command("pages")
 def pages(
     entries: Annotated[int, typer.Option(min=1, help="Numbers on the list that is in force.")] = 100_000,

@@ -101,17 +101,18 @@ class Screen:
     def verdict(self, raw: str | Number, now: int) -> Verdict:
         """Judge a caller. Where the owner's policy is to warn, nothing is blocked by a list."""
         number = raw if isinstance(raw, Number) else self.parse(raw)
-        own_action = self._own.verdict(str(number) if number is not None else any_e164(str(raw), self.plan))
+        text = str(number) if number is not None else any_e164(str(raw), self.plan)
+        own_action = self._own.verdict(text)
         if own_action is not None:
             return Verdict(own_action, "on your own list")
-        if number is None:
+        if number is None and not (text and len(self._lists) > 1):  # another server's list may be of another country
             return Verdict(Action.ALLOW, f"not a number that a list could hold (plan {self.plan.name})")
-        if self._policy.knows(str(number)):
+        if self._policy.knows(text):
             return Verdict(Action.ALLOW, "one of your contacts")
         lists, why = self._lists, ""
         for each in lists:
             try:
-                verdict = each.verdict(str(number), self._policy, now)
+                verdict = each.verdict(text, self._policy, now)
             except InvalidList:
                 why = DAMAGED
                 continue

@@ -65,7 +65,7 @@ def in_order(store: Store) -> list[Subscription]:
         rows = [Subscription(**row) for row in json.loads(store.get(SETTING, "[]"))]
     except (ValueError, TypeError):
         raise InvalidData("subscriptions", "be as this release stores them", "another") from None
-    return rows or [OF_SERVER]
+    return [row for row in rows if row.url != store.get("server")] or [OF_SERVER]  # the phone may have moved there
 
 
 def add(store: Store, address: str, root_sha256: str, relay: str, *, direct: bool) -> Subscription:

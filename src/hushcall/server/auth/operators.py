@@ -127,7 +127,7 @@ class Audit:
     """The audit log over a store: who did what, when and why. ``now`` is the clock in unix seconds.
 
     Each act is recorded before it is done, and its outcome after it. The operator is the id of a token. Of devices that
-    take part nothing is recorded but the id of one that was revoked.
+    take part nothing is recorded but the id of one that was revoked, until it is deleted.
     """
 
     store: Store

@@ -1,7 +1,7 @@
 """The tables. ``docs/data-model.md`` describes how rows change state.
 
-Times are unix seconds. A table holds only phone numbers that a round found or an operator typed in, and no network
-address. A device is a row number and the hash of its token.
+Times are unix seconds. A table holds only phone numbers that a round found or an operator typed in or imported, and no
+network address. A device is a row number and the hash of its token.
 """
 
 from __future__ import annotations

@@ -18,11 +18,14 @@ from hushcall.formats.carddav import Book
 from hushcall.formats.phoneblock import CheckIndex
 from hushcall.formats.ranges import MIN_LISTED, Ranges, ranges
 from hushcall.protocol.blocklist import Blocklist, ListHeader, unix
+from hushcall.protocol.imported import Imported
 from hushcall.protocol.list_index import ListIndex
 from hushcall.protocol.ranges import NO_RANGES, RangeList
 from hushcall.server.db import list_entries, schema
 from hushcall.server.db.store import Store
 from hushcall.server.problems import Problem
+from hushcall.server.publishing import imports
+from hushcall.server.publishing.imports import Published
 from hushcall.server.publishing.ranges import published
 from hushcall.server.web.rendering import Served
 
@@ -117,6 +120,17 @@ class Lists:
     def __init__(self, store: Store) -> None:
         self._store, self._lock = store, Lock()
         self._cached: PublishedList | None = None
+        self._imported: Published | None = None
+
+    def imported(self) -> Published | None:
+        """What operators imported, as it is signed."""
+        with self._lock, self._store.read() as connection:
+            self._imported = imports.published(connection, self._imported)
+            return self._imported
+
+    def named_by_others(self, number: str, now: int) -> Imported | None:
+        published = self.imported()
+        return published.find(number, now) if published else None
 
     def newest(self) -> PublishedList | None:
         table = schema.versions.c

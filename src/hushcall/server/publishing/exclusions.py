@@ -65,10 +65,19 @@ def disallow(store: Store, number: str) -> None:
             raise NotFound("number", "be on the allowlist", number, "This number is not on the allowlist.")
 
 
-def appeals(store: Store, number: str | None = None) -> list[AppealRow]:
+def appeals(
+    store: Store, number: str | None = None, limit: int | None = None, skipped: int = 0, before: int | None = None
+) -> list[AppealRow]:
     """The log of appeals, newest first, of one number or all."""
-    query = sa.select(schema.appeals).order_by(schema.appeals.c.id.desc())
-    return typed(AppealRow, store.rows(query if number is None else query.where(schema.appeals.c.number == number)))
+    table = schema.appeals.c
+    query = sa.select(schema.appeals).order_by(table.id.desc()).limit(limit).offset(skipped)
+    if number is not None:
+        query = query.where(table.number == number)
+    return typed(AppealRow, store.rows(query if before is None else query.where(table.id < before)))
+
+
+def count_appeals(store: Store) -> int:
+    return int(store.rows(sa.select(sa.func.count(schema.appeals.c.id)))[0][0])
 
 
 def allowlist(store: Store, number: str | None = None) -> list[AllowedRow]:

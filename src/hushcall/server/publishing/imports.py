@@ -7,10 +7,11 @@ allowlist and protected codes keep them off as they keep findings off. The opera
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,6 +22,7 @@ from hushcall.errors import InvalidParameter, NotFound
 from hushcall.protocol import imported
 from hushcall.protocol.blocklist import line_of
 from hushcall.protocol.imported import TARGET, Imported
+from hushcall.protocol.numbers import NumberingPlan
 from hushcall.server.db import list_entries, schema
 from hushcall.server.db.store import PublishedFiles, Store, put_files
 from hushcall.server.publishing.exclusions import look_up, read_exclusions
@@ -32,6 +34,7 @@ from hushcall.server.signing.keys import KeyRing
 LEAST = {hints.FTC: 3, hints.PHONEBLOCK: 5}
 """Complaints that a number needs, by format. PhoneBlock's own clients drop numbers with up to four votes."""
 DAYS = 30
+_MOST = (1 << 31) - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}")
 _FILES, _NUMBERS = schema.imports.c, schema.imported.c
 
@@ -60,7 +63,7 @@ class Importer:
         Complaints of the FTC's daily files add up. Another list replaces what its source had. By default the source is
         named after its format.
         """
-        plan = self.settings.round.chosen_plan()
+        plan = self._plan
         try:
             complaints = hints.read_source(address, self.settings.hints, plan, now)
         except hints.Unusable as error:
@@ -87,11 +90,12 @@ class Importer:
             _delete(connection, replaced)
             added = connection.execute(sa.insert(schema.imports).values(**row, least=least).returning(_FILES.id))
             file = added.scalar_one()
-            rows = [{"import_id": file, "number": n, "complaints": complaints.numbers[n]} for n in sorted(numbers)]
+            counts = ((number, min(complaints.numbers[number], _MOST)) for number in sorted(numbers))
+            rows = [{"import_id": file, "number": number, "complaints": count} for number, count in counts]
             for part in list_entries.chunks(rows):
                 connection.execute(sa.insert(schema.imported), part)
-            self._publish(connection, now)
-            listed = sum(name in number.sources for number in _listed(connection, now))
+            enough, _ = self._publish(connection, now)
+        listed = sum(name in number.sources for number in enough)
         return Import(name, len(complaints.numbers), complaints.skipped, listed, least, until)
 
     def remove(self, source: str, now: int) -> int:
@@ -111,7 +115,7 @@ class Importer:
                 return False
         with self.store.write("publish imported numbers") as connection:
             self.store.lock_publishing(connection)
-            return self._publish(connection, now)
+            return self._publish(connection, now)[1]
 
     def expire(self, now: int) -> None:
         if self.store.rows(sa.select(_FILES.id).where(_FILES.until <= now).limit(1)):
@@ -123,63 +127,60 @@ class Importer:
         columns = (_FILES.source, _FILES.address, _FILES.at, _FILES.until, _FILES.least, count.label("numbers"))
         return [dict(row._mapping) for row in self.store.rows(sa.select(*columns).order_by(_FILES.id.desc()))]
 
-    def _publish(self, connection: Connection, now: int) -> bool:
+    def _publish(self, connection: Connection, now: int) -> tuple[list[Imported], bool]:
+        """The numbers with enough complaints, and whether the signed file changed."""
         _delete(connection, _FILES.until <= now)
         files = PublishedFiles(connection)
         targets: dict[str, bytes | TargetFile] = {**signer.target_infos(files)}
         before = targets.pop(TARGET, None)
-        rule = read_exclusions(connection, self.settings.list, self.settings.round.chosen_plan())
-        numbers = [number for number in _listed(connection, now) if not rule.reason(number.number)]
+        rule, enough = read_exclusions(connection, self.settings.list, self._plan), _with_enough(connection)
+        numbers = [number for number in enough if not rule.reason(number.number)]
         if rule.file_problem is not None:  # it may name any of them, so none is new
-            known = _published(connection)
-            numbers = [number for number in numbers if _find(known, number.number)]
+            known = published(connection)
+            numbers = [number for number in numbers if known and known.find(number.number, now)]
         if numbers:
             targets[TARGET] = data = imported.to_bytes(numbers)
             if before == TargetFile.from_data(TARGET, data, ["sha256"]):
-                return False
+                return enough, False
         elif before is None:
-            return False
+            return enough, False
         put_files(connection, signer.publish(files, self.ring(), targets, datetime.fromtimestamp(now, UTC)))
-        return True
+        return enough, True
+
+    @property
+    def _plan(self) -> NumberingPlan:
+        return self.settings.round.chosen_plan()
+
+
+@dataclass(frozen=True)
+class Published:
+    """The signed file. ``sources``: how many numbers each names."""
+
+    path: str
+    data: bytes = field(repr=False)
+
+    @cached_property
+    def sources(self) -> list[tuple[str, int]]:
+        rows = map(Imported.from_line, self.data.splitlines()[1:])
+        return sorted(Counter(name for row in rows for name in row.sources).items())
+
+    def find(self, number: str, now: int) -> Imported | None:
+        start, end = line_of(self.data, number.encode(), self.data.find(b"\n") + 1)
+        return Imported.from_line(self.data[start:end]).at(now) if start < end else None
 
 
 def signed(connection: Connection) -> dict[str, TargetFile]:
-    """The signed file, for those who sign another list beside it."""
+    """The signed file's info, for those who sign another list beside it."""
     info = signer.target_infos(PublishedFiles(connection)).get(TARGET)
     return {TARGET: info} if info else {}
 
 
-def find(store: Store, number: str, now: int) -> Imported | None:
-    """What is published about a number."""
-    with store.read() as connection:
-        row = _find(_published(connection), number)
-    return row and row.at(now)
-
-
-def published_sources(store: Store) -> list[tuple[str, int]]:
-    """The sources that are published, and how many numbers each names."""
-    with store.read() as connection:
-        lines = _published(connection).splitlines()[1:]
-    counts: dict[str, int] = {}
-    for name in (name for line in lines for name in Imported.from_line(line).sources):
-        counts[name] = counts.get(name, 0) + 1
-    return sorted(counts.items())
-
-
-def current(store: Store) -> str:
-    """The path of the signed file. Empty where there is none."""
-    with store.read() as connection:
-        return next(map(signer.place_of, signed(connection).values()), "")
-
-
-def _published(connection: Connection) -> bytes:
-    info = signed(connection).get(TARGET)
-    return PublishedFiles(connection)[signer.place_of(info)] if info else b""
-
-
-def _find(data: bytes, number: str) -> Imported | None:
-    start, end = line_of(data, number.encode(), data.find(b"\n") + 1)
-    return Imported.from_line(data[start:end]) if start < end else None
+def published(connection: Connection, before: Published | None = None) -> Published | None:
+    """The signed file. ``before`` is given again where it is still that."""
+    path = next(map(signer.place_of, signed(connection).values()), "")
+    if not path or (before and before.path == path):
+        return before if path else None
+    return Published(path, PublishedFiles(connection)[path])
 
 
 def _delete(connection: Connection, which: sa.ColumnElement[bool]) -> int:
@@ -188,22 +189,29 @@ def _delete(connection: Connection, which: sa.ColumnElement[bool]) -> int:
     return int(connection.execute(sa.delete(schema.imports).where(which)).rowcount)
 
 
-def _listed(connection: Connection, now: int) -> list[Imported]:
-    """The numbers with enough complaints, whatever operators say of them."""
-    files = {row.id: row for row in connection.execute(sa.select(schema.imports).order_by(_FILES.id))}
-    least = {row.source: row.least for row in files.values()}  # of the newest file
+def _with_enough(connection: Connection) -> list[Imported]:
+    """The numbers with enough complaints, whatever operators say of them. The threshold is that of the newest file."""
+    files = connection.execute(sa.select(schema.imports).order_by(_FILES.id)).all()
+    least = {file.source: file.least for file in files}
+    expires = {file.id: file.until for file in files}
     sums: dict[str, dict[str, tuple[int, int]]] = {}
-    for source, own in groupby(sorted(files.values(), key=lambda row: row.source), key=lambda row: row.source):
-        kept: dict[str, list[tuple[int, int]]] = {}
-        for file in own:
-            rows = sa.select(_NUMBERS.number, _NUMBERS.complaints).where(_NUMBERS.import_id == file.id)
-            for number, count in connection.execute(rows) if file.until > now else ():
-                kept.setdefault(number, []).append((file.until, count))
-        for number, counts in kept.items():
-            total, enough = 0, 0
-            for until, count in sorted(counts, reverse=True):
-                total += count
-                enough = enough or (until if total >= least[source] else 0)  # then too few are left
-            if enough:
-                sums.setdefault(number, {})[source] = total, enough
+    for source, needed in least.items():
+        own = [file.id for file in files if file.source == source]
+        enough = sa.select(_NUMBERS.number).where(_NUMBERS.import_id.in_(own)).group_by(_NUMBERS.number)
+        enough = enough.having(sa.func.sum(_NUMBERS.complaints) >= needed)
+        rows = sa.select(schema.imported).where(_NUMBERS.import_id.in_(own), _NUMBERS.number.in_(enough))
+        counts: dict[str, list[tuple[int, int]]] = {}
+        for row in connection.execute(rows):
+            counts.setdefault(row.number, []).append((expires[row.import_id], row.complaints))
+        for number, dated in counts.items():
+            sums.setdefault(number, {})[source] = _total(dated, needed)
     return [Imported(number, sources) for number, sources in sums.items()]
+
+
+def _total(dated: list[tuple[int, int]], least: int) -> tuple[int, int]:
+    """All complaints, and when too few of them are left."""
+    total, until = 0, 0
+    for expires, count in sorted(dated, reverse=True):
+        total += count
+        until = until or (expires if total >= least else 0)
+    return total, until

@@ -194,7 +194,7 @@ def _read(data: bytes, plan: NumberingPlan) -> tuple[str, Counter[str], int, int
         counts = Counter[str]()
         for text, count in texts:
             counts[text] += count
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, csv.Error):
         raise Unusable("it is no list of numbers that this release reads") from None
     numbers, skipped = Counter[str](), 0
     for text, count in counts.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -22,7 +22,7 @@ from hushcall.server.db import schema
 from hushcall.server.db.rows import AllowedRow, AppealRow, HitterRow, buckets_of, newest_round, round_of, typed
 from hushcall.server.db.store import Store
 from hushcall.server.http.public_cache import PublishedList
-from hushcall.server.publishing import exclusions, imports
+from hushcall.server.publishing import exclusions
 from hushcall.server.publishing.exclusions import Exclusions, read_exclusions
 from hushcall.server.rounds.round_data import rounds_within
 from hushcall.server.settings import Settings
@@ -42,9 +42,14 @@ class Slice(Generic[T]):
     @classmethod
     def of(cls, rows: Sequence[T], page: int) -> Slice[T]:
         """That page, or the last one."""
-        pages = max(-(-len(rows) // PAGE), 1)
+        return cls.read(len(rows), lambda count, start: rows[start : start + count], page)
+
+    @classmethod
+    def read(cls, count: int, read: Callable[[int, int], Sequence[T]], page: int) -> Slice[T]:
+        """The same of rows that are read by number and place."""
+        pages = max(-(-count // PAGE), 1)
         page = min(max(page, 1), pages)
-        return cls(rows[(page - 1) * PAGE : page * PAGE], page, pages)
+        return cls(read(PAGE, (page - 1) * PAGE), page, pages)
 
 
 @dataclass(frozen=True)
@@ -219,7 +224,9 @@ class Story:
     imported: Imported | None
 
 
-def story(store: Store, settings: Settings, published: PublishedList | None, number: str, now: int) -> Story:
+def story(
+    store: Store, settings: Settings, published: PublishedList | None, number: str, named: Imported | None
+) -> Story:
     source, table = schema.ranges if number.endswith(OPEN) else schema.hitters, schema.rounds.c
     rows = source.c
     figures = (rows.estimate, rows.low, rows.high, rows.p_value, rows.length, rows.strict, rows.hinted)
@@ -242,5 +249,4 @@ def story(store: Store, settings: Settings, published: PublishedList | None, num
         words = verdict.words(number, sightings[0].round if sightings else None, published=was_published)
     blocks = published is not None and entry is not None and published.header.block(entry)
     around = published.ranges.around(number) if published and not number.endswith(OPEN) else None
-    named = imports.find(store, number, now)
     return Story(number, entry, blocks, words, sightings, tuple(log), allowed, around, named)

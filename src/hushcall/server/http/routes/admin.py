@@ -13,9 +13,9 @@ from starlette.responses import Response
 from hushcall.errors import InvalidParameter, NotFound
 from hushcall.protocol.states import RoundState
 from hushcall.server.auth.devices import Admin
-from hushcall.server.http.context import RoundId, operator, parsed_number, service_of
+from hushcall.server.http.context import RoundId, context_of, operator, parsed_number, service_of
 from hushcall.server.problems import Problem, refusals
-from hushcall.server.publishing import exclusions, imports, publisher
+from hushcall.server.publishing import exclusions, publisher
 from hushcall.server.rounds import holding
 from hushcall.server.rounds.round_status import newest_statuses, status
 from hushcall.server.service import Service
@@ -27,6 +27,8 @@ router = APIRouter(
 Id = Annotated[int, Path(ge=1, le=1 << 31)]
 DeviceId = Annotated[int, Path(ge=1, le=1 << 53)]
 PhoneNumber = Annotated[str, Path(max_length=40, description="in any usual notation")]
+LOGGED = 1000
+Before = Annotated[int | None, Query(ge=1, le=1 << 53, description="an entry")]
 _NO_NUL = r"^[^\x00]*$"  # PostgreSQL keeps no NUL in a text
 _NUMBER = refusals("malformed-number")
 _ROUND = refusals("unknown-round")
@@ -135,7 +137,7 @@ def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
     store, text = service_of(request).store, parsed_number(request, number)
     entries = [asdict(row) for row in exclusions.appeals(store, text)]
     allowed = bool(exclusions.allowlist(store, text))
-    named = imports.find(store, text, service_of(request).now)
+    named = context_of(request).lists.named_by_others(text, service_of(request).now)
     sources = (
         {name: {"complaints": count, "until": until} for name, (count, until) in named.sources.items()} if named else {}
     )
@@ -144,10 +146,11 @@ def history(request: Request, number: PhoneNumber) -> dict[str, Any]:
 
 
 @router.get("/appeals", summary="The log of appeals")
-def appeal_log(request: Request) -> dict[str, Any]:
-    """Open and closed ones, newest first."""
+def appeal_log(request: Request, before: Before = None) -> dict[str, Any]:
+    """Open and closed ones, a thousand at a time, newest first."""
     operator(request, "read")
-    return {"appeals": [asdict(row) for row in exclusions.appeals(service_of(request).store)]}
+    rows = exclusions.appeals(service_of(request).store, limit=LOGGED, before=before)
+    return {"appeals": [asdict(row) for row in rows]}
 
 
 @router.post("/appeals", status_code=201, responses=_NUMBER, summary="Take a number off the list")
@@ -252,12 +255,10 @@ def revoke_invite(request: Request, name: Annotated[str, Path(pattern="^[0-9a-f]
 
 
 @router.get("/log", summary="What operators did")
-def audit_log(
-    request: Request, before: Annotated[int | None, Query(ge=1, le=1 << 53, description="an entry")] = None
-) -> dict[str, Any]:
+def audit_log(request: Request, before: Before = None) -> dict[str, Any]:
     """A thousand entries at a time, newest first."""
     operator(request, "read")
-    return {"log": [asdict(row) for row in service_of(request).audit.entries(before=before)]}
+    return {"log": [asdict(row) for row in service_of(request).audit.entries(LOGGED, before)]}
 
 
 @router.post("/invites", status_code=201, summary="Make an invite code")

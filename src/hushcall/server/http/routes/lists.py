@@ -15,7 +15,6 @@ from hushcall.server.db.rows import newest_version
 from hushcall.server.http.context import context_of, service_of
 from hushcall.server.http.public_cache import PublishedList, answer, unchanged
 from hushcall.server.problems import Problem, refusals
-from hushcall.server.publishing import imports
 from hushcall.server.signing import signer
 from hushcall.server.web.rendering import Served
 
@@ -61,10 +60,10 @@ def current(request: Request) -> Response:
 @router.get("/current/imported.jsonl", responses=_ANSWERS, summary="Imported complaints, unsigned")
 def imported(request: Request) -> Response:
     """Numbers that others complain about, with their sources. Phones did not find them, and they are on no list."""
-    path = imports.current(service_of(request).store)
-    if not path:
+    published = context_of(request).lists.imported()
+    if published is None:
         raise Problem("not-found", "Nothing is imported.")
-    return _file(request, path, "no-cache")
+    return _file(request, published.path, "no-cache")
 
 
 @router.get("/current/{name}", responses=_ANSWERS, summary="The list in an app's format")

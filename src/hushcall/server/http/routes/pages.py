@@ -6,6 +6,7 @@ No page needs a script. Scripts fetch parts of the same pages.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote
 
@@ -19,7 +20,7 @@ from hushcall.server.auth.operators import COOKIE, SESSION_SECONDS, Session, fro
 from hushcall.server.http.context import RoundId, context_of, parsed_number, service_of
 from hushcall.server.http.public_cache import answer
 from hushcall.server.problems import Problem
-from hushcall.server.publishing import exclusions, imports
+from hushcall.server.publishing import exclusions
 from hushcall.server.rounds.round_status import one_round
 from hushcall.server.web import findings
 from hushcall.server.web.actions import ACTIONS, checked, perform
@@ -163,10 +164,11 @@ def published_list(request: Request, q: Text = "", page: Page = 1) -> Response:
     newest = site_of(request).lists.newest()
     result = None if newest is None else search(newest, q, page)
     values: dict[str, Any] = {"list": newest, "search": result, "asked": q, "exports": WRITERS.values()}
-    service, named = service_of(request), None
+    lists, named = site_of(request).lists, None
     with suppress(Problem):
-        named = imports.find(service.store, parsed_number(request, q), service.now)
-    values |= {"imported": named, "sources": imports.published_sources(service.store)}
+        named = lists.named_by_others(parsed_number(request, q), service_of(request).now)
+    published = lists.imported()
+    values |= {"imported": named, "sources": published.sources if published else []}
     return shown(request, visitor(request), "list.html", **values)
 
 
@@ -184,7 +186,8 @@ def number_page(request: Request, number: str) -> Response:
     except Problem as problem:
         return _refused(request, session, problem)
     service = site.service
-    story = findings.story(service.store, service.settings, site.lists.newest(), text, service.now)
+    named = site.lists.named_by_others(text, service.now)
+    story = findings.story(service.store, service.settings, site.lists.newest(), text, named)
     bars = sightings([(row.estimate, row.low, row.high) for row in story.sightings])
     return shown(request, session, "number.html", story=story, bars=bars)
 
@@ -214,7 +217,8 @@ def round_page(request: Request, round_id: RoundId, page: Page = 1) -> Response:
 @router.get("/appeals")
 def appeals_page(request: Request, page: Page = 1, allowed: Page = 1) -> Response:
     session, store = signed_in(request), service_of(request).store
-    log, allowlist = Slice.of(exclusions.appeals(store), page), Slice.of(exclusions.allowlist(store), allowed)
+    log = Slice.read(exclusions.count_appeals(store), partial(exclusions.appeals, store, None), page)
+    allowlist = Slice.of(exclusions.allowlist(store), allowed)
     return shown(request, session, "appeals.html", log=log, allowed=allowlist)
 
 
