@@ -51,7 +51,8 @@ PARTS = {
     "mechanisms/parameters.py": "mechanisms/test_all_mechanisms.py mechanisms/test_randomisers.py client/test_terms.py",
     "mechanisms/randomisers.py": "mechanisms/test_randomisers.py test_vectors.py",
     "mechanisms/subspace/client.py": "test_vectors.py mechanisms/test_all_mechanisms.py client/test_terms.py",
-    "mechanisms/succinct_histogram/client.py": "test_vectors.py mechanisms/test_all_mechanisms.py client/test_terms.py",
+    "mechanisms/succinct_histogram/client.py": "test_vectors.py mechanisms/test_all_mechanisms.py "
+    "lab/audit/test_audit.py",
     "mechanisms/tallies.py": "mechanisms/test_tally.py",
     "mechanisms/decision.py": "mechanisms/test_decide.py mechanisms/test_gate.py decoding/test_windows.py",
     "protocol/anonymity/blind_rsa.py": "protocol/anonymity/test_blind_rsa.py",

@@ -43,11 +43,14 @@ def test_a_days_hours_together_have_its_power(users: int, strict: bool) -> None:
     assert hourly >= 0.97 * daily
 
 
+@pytest.mark.parametrize("name", [DEFAULT.name, "nation"])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 8, 24])
-def test_a_day_lists_wrong_numbers_within_its_level(rounds: int) -> None:
-    day = [replace(DEFAULT.timed(rounds), place=place) for place in range(rounds)]
-    assert sum(profile.share * len(profile.windows) for profile in day) == pytest.approx(DEFAULT.level)
-    assert sum(profile.warn_share * len(profile.windows) for profile in day) == pytest.approx(DEFAULT.warn_level)
+def test_a_day_lists_wrong_numbers_within_its_level(rounds: int, name: str) -> None:
+    """Hundreds of numbers have their share of it."""
+    day = [replace(PROFILES[name].timed(rounds), place=place) for place in range(rounds)]
+    kinds = 2 if day[0].hundreds else 1
+    assert sum(profile.share * len(profile.windows) * kinds for profile in day) == pytest.approx(DEFAULT.level)
+    assert sum(profile.warn_share * len(profile.windows) * kinds for profile in day) == pytest.approx(0.05)
 
 
 def test_what_noise_lists_in_a_day_is_within_the_level() -> None:

@@ -50,6 +50,35 @@ def test_crafted_bytes_with_a_valid_checksum_stay_in_our_tree(body: bytes) -> No
         tallies.unpack(MAKER, data)
 
 
+def crafted(dtype: bytes, *shape: int) -> bytes:
+    """An array with a valid checksum, and room for eight bytes."""
+    body = tallies.MAGIC + MAKER + b"\1n" + bytes([len(dtype)]) + dtype + bytes([len(shape)])
+    body += b"".join(size.to_bytes(8, "big") for size in shape) + bytes(8)
+    return body + hashlib.sha256(body).digest()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (crafted(b"<f8", 1), "have one of the types"),
+        (crafted(b"|O", 1), "have one of the types"),  # whose bytes would be addresses
+        (crafted(b"<i8", 1 << 63), "be no larger than the tally"),
+        (crafted(b"<i8", 0, 1 << 40), "be no larger than the tally"),  # of no bytes, and of a size that numpy refuses
+        (crafted(b"<i8", 1, 1, 1, 1), "have at most 3 dimensions"),
+    ],
+)
+def test_arrays_that_no_tally_has_are_refused_by_what_they_are(data: bytes, words: str) -> None:
+    with pytest.raises(InvalidTally, match=words):
+        tallies.unpack(MAKER, data)
+    assert tallies.unpack(MAKER, crafted(b"<i8", 1))["n"].tolist() == [0]
+
+
+def test_tallies_of_other_parameters_are_not_merged() -> None:
+    tallies.same_maker(MAKER, MAKER)
+    with pytest.raises(InvalidTally, match="to be merged"):
+        tallies.same_maker(MAKER, tallies.fingerprint("another mechanism"))
+
+
 def test_another_maker_is_refused() -> None:
     with pytest.raises(InvalidTally, match="be made by"):
         tallies.unpack(tallies.fingerprint("another"), sample())

@@ -41,6 +41,7 @@ def test_the_mechanism_numbers_are_fixed_for_ever() -> None:
         "PREFIX_EXTENDING": 6,
         "TREE_HISTOGRAM": 7,
         "RAPPOR": 8,
+        "SUBSPACE_HUNDREDS": 9,
     }, "a new mechanism gets the next number, here too; a number is never used twice"
 
 

@@ -41,7 +41,7 @@ from hushcall_lab.simulation.processes import play_day
 PHONES, CALLED = 200, 160
 RANGE, INSIDE, FRIEND, CLINIC, OUTSIDE = "+120255501xx", *(f"+120255501{last}" for last in (44, 45, 46)), "+12025550244"
 SETTINGS: dict[str, Any] = {
-    "round": {"profile": "nation", "period": 86_400, "decoders": 0},
+    "round": {"profile": "nation", "hundreds": 50, "period": 86_400, "decoders": 0},
     "list": {"window": 7, "exports": ["all"]},
 }
 
@@ -194,7 +194,7 @@ def test_old_phones_and_new_ones_take_part_together(
 @pytest.mark.parametrize("days", [1, pytest.param(9, marks=pytest.mark.slow)])
 def test_new_phones_and_a_server_of_before(make_service: MakeService, clock: Clock, tmp_path: Path, days: int) -> None:
     """Its document says nothing of hundreds, and it publishes no ranges."""
-    settings = {**SETTINGS, "round": {**SETTINGS["round"], "profile": "balanced"}}
+    settings = {**SETTINGS, "round": {**SETTINGS["round"], "profile": "balanced", "hundreds": 0}}
     service = make_service(**settings)
     with running(service) as url:
         operator = Operator(url, operator_token(service))

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 import urllib3
 
 from hushcall.errors import InvalidParameter
+from hushcall.mechanisms.profiles import DEFAULT
 from hushcall.protocol.numbers import NANP
 from hushcall.protocol.states import PUBLISHED
 from hushcall.server.auth.devices import SCOPES
@@ -103,7 +104,7 @@ def _logged(number: int, at: int) -> dict[str, Any]:
     return {"at": at, "what": "advance", "about": f"round {number}", **who}
 
 
-_PARAMETERS = {"mechanism": "subspace", "epsilon": 4.0, "bits": 6, "item_bits": 24}
+_PARAMETERS = {"mechanism": DEFAULT.mechanism, "epsilon": 4.0, "bits": 6, "item_bits": 24}
 
 
 def _add_people(service: Service, first: int, last: int, now: int) -> None:

@@ -111,6 +111,9 @@ class SoakResult:
 
         end = LATE + SPAN
         middle = (SETTLED + end) / 2
+        if not (between(SETTLED, SETTLED + SPAN) and between(LATE, end)):
+            self.broken = self.broken or "the server was away when its figures were to be read"
+            return
         self.settled = Level.of(between(SETTLED, SETTLED + SPAN), _log_lines_a_round(between(SETTLED, middle)))
         self.late = Level.of(between(LATE, end), _log_lines_a_round(between(middle, end)))
         life = between(SETTLED, end)

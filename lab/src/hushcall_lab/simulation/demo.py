@@ -24,8 +24,6 @@ from hushcall_lab.simulation.stream import Campaign, Stream, logged, scenery
 
 WINDOW_ROUNDS = 4
 """A number stays on the list so long after its last sighting: few, since a week's evidence keeps it anyway."""
-HUNDREDS = 25
-"""Per cent of the reports: few, as there are few phones."""
 VERIFIERS = 5
 """Clients that fetch and verify the signed list every night. The others read the same bytes."""
 
@@ -261,7 +259,7 @@ def settings_for(folder: Path, region: str = "NANP") -> Settings:
     return Settings(
         data=folder / "server",
         database="",  # never the one that the environment names
-        round={"scheduler": False, "plan": plan_named(region).name, "profile": "nation", "hundreds": HUNDREDS},  # type: ignore[arg-type]
+        round={"scheduler": False, "plan": plan_named(region).name, "profile": "nation"},  # type: ignore[arg-type]
         list={"window": WINDOW_ROUNDS},  # type: ignore[arg-type]
         intake={"per_device": 1000},  # type: ignore[arg-type]
     )

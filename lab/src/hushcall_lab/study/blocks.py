@@ -35,7 +35,9 @@ from hushcall_lab.study.bucket_model import Bucket, Ints, _BucketMonth, _by_part
 from hushcall_lab.study.experiments import Statement
 from hushcall_lab.study.metrics import blocking_rates
 
-PROFILE = PROFILES["nation"]
+SHIPPED = PROFILES["nation"]
+PROFILE = replace(SHIPPED, hundreds=50)
+"""Of the rented hundreds."""
 AREA, START, PHONES = 202, 5_550_100, 1000
 CASES: dict[str, tuple[int, ...]] = {
     "100 numbers, 3 reports each": (3,) * 100,
@@ -233,7 +235,7 @@ def statements(rows: Sequence[dict[str, Any]]) -> list[Statement]:
         ),
     ]  # fmt: skip
     if month:
-        numbers, asked = month[SCALE, 0]["covered"], month[SCALE, PROFILE.hundreds]["covered"]
+        numbers, asked = month[SCALE, 0]["covered"], month[SCALE, SHIPPED.hundreds]["covered"]
         says = f"with {SCALE} phones for each complaint, 1.2 times the calls of numbers alone"
         made.append(
             Statement(says, f"{asked:.1%} to {numbers:.1%}, {asked / numbers:.2f} times", asked >= 1.2 * numbers)
