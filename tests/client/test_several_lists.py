@@ -262,7 +262,7 @@ def test_on_the_command_line(street: Street, tmp_path: Path) -> None:
 def test_a_bad_imported_file_is_refused_and_the_one_here_stays(street: Street) -> None:
     street.sync()
     good = (street.client.store.lists / imported.TARGET).read_bytes()
-    for bad in (b"nonsense\n", good.replace(b'"entries":1', b'"entries":2'), good + good.splitlines(keepends=True)[1]):
+    for bad in (good.replace(b'"entries":1', b'"entries":2'), good + good.splitlines(keepends=True)[1]):
         operator = street.operators["A"]
         targets: dict[str, bytes | TargetFile] = {**signer.target_infos(operator.files), imported.TARGET: bad}
         operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
@@ -273,6 +273,16 @@ def test_a_bad_imported_file_is_refused_and_the_one_here_stays(street: Street) -
     operator.apply(signer.publish(operator.files, operator.ring, targets, now() + timedelta(seconds=1)))
     street.client.sync()
     assert street.verdict(EVERYWHERE) == ("allow", "", "")
+
+
+def test_an_imported_file_of_a_later_release_is_none_and_the_list_is_synced(street: Street) -> None:
+    street.sync()
+    path, operator = street.client.store.lists / imported.TARGET, street.operators["A"]
+    later = path.read_bytes().replace(b"hushcall-imported/1", b"hushcall-imported/2")
+    targets: dict[str, bytes | TargetFile] = {**signer.target_infos(operator.files), imported.TARGET: later}
+    operator.apply(signer.publish(operator.files, operator.ring, targets, now()))
+    street.client.sync()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("change", [lambda line: line[:-5], lambda line: b"[]", lambda line: line.replace(b"+", b"")])

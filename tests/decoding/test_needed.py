@@ -34,6 +34,18 @@ def test_fewer_phones_find_no_caller_of_a_tenth_and_as_many_do(name: str) -> Non
     assert [finds(profile, users) for users in (needed // 2, needed - 1, needed)] == [False, False, True]
 
 
+@pytest.mark.parametrize("name", ["balanced", "nation"])
+def test_short_rounds_need_as_many_phones_in_as_many_days(name: str) -> None:
+    profile = PROFILES[name]
+    assert planning.needed(profile.timed(24)) == planning.needed(profile)
+    assert planning.needed_in_words(profile.timed(4)) == planning.needed_in_words(profile)
+    assert "within 7 days" in planning.needed_in_words(profile.timed(24))
+
+
+def test_reports_about_hundreds_are_missing_about_numbers() -> None:
+    assert (planning.needed(PROFILES["nation"]) or 0) > (planning.needed(PROFILES["balanced"]) or 0)
+
+
 def test_a_household_is_told_in_words() -> None:
     profile = PROFILES["balanced"]
     row = planning.outlook(profile, 40, 40)

@@ -17,6 +17,7 @@ from hushcall.formats.phoneblock import CheckIndex
 from hushcall.formats.ranges import Ranges, ranges, ranges_of
 from hushcall.protocol import blocklist
 from hushcall.protocol.blocklist import Blocklist, Sighting
+from hushcall.protocol.ranges import RangeEntry
 
 TEN = tuple(f"+493098765{last}" for last in range(4))
 HUNDRED = tuple(f"+49302222{tens}{last}" for tens in range(3) for last in range(4))
@@ -43,6 +44,18 @@ def test_blocks_are_those_of_the_rule_and_none_stands_twice() -> None:
     assert len(found.tens) == 4
     assert ranges_of(listing(TEN[:3])).widest == ()
     assert [block.free for block in ranges_of(listing(HUNDRED[:8])).widest] == [1, 1]
+
+
+@pytest.mark.parametrize(("block", "passing"), [(False, ()), (True, ("+493098765" + "99",))])
+def test_a_found_range_hides_no_listed_block_that_blocks_more(block: bool, passing: tuple[str, ...]) -> None:
+    """One that only warns, or in which a number passes."""
+    first = sample().entries[0]
+    figures = (first.first, first.last, 1, 50.0, 40.0, 60.0, 1e-9, 1, block)
+    found = RangeEntry("+4930987xx", *figures, passing=passing)
+    ten = [f"+493098765{last}" for last in range(4)]
+    blocks = ranges(listing(ten).entries, [replace(found, number="+49309876xx")])
+    assert "+493098765x" in [entry.pattern for entry in blocks.widest]
+    assert [entry.pattern for entry in blocks.everywhere if entry.blocks] == ["+493098765x"]
 
 
 def test_numbers_that_only_warn_make_no_block_anywhere() -> None:

@@ -150,6 +150,43 @@ def test_the_unusual_is_measured_at_the_same_hour(village: Village) -> None:
             assert newest(village.service).state == "published"
 
 
+def test_other_lengths_are_no_measure_of_the_unusual(make_service: MakeService, clock: Clock) -> None:
+    """Eight days of 150 devices, then an hour without any: it is not held."""
+    clock.now = MIDNIGHT
+    names = [f"+1202555{place:04}" for place in range(150)]
+    service = make_service(round={"period": DAY})
+    for _ in range(3):
+        Village(service, clock).to("published", names)
+    service.close()
+    service = make_service(round=HOURLY)
+    Village(service, clock).to("published")
+    assert newest(service).state == "published"
+
+
+def test_hours_and_days_of_one_number_are_counted_by_the_calendar(make_service: MakeService, clock: Clock) -> None:
+    """Two hours of one day are one day, also once rounds are days."""
+    clock.now = MIDNIGHT
+    service = make_service(round=HOURLY)
+    village = Village(service, clock)
+    for _ in range(2):
+        village.to("published", CALLERS)
+        village = Village(service, clock)
+    (entry,) = the_list(service).entries
+    assert (entry.days, the_list(service).header.block(entry)) == (1, False)
+    service.close()
+    clock.now = MIDNIGHT + DAY
+    service = make_service(round={"period": DAY, "tolerance": 0})
+    Village(service, clock).to("published")
+    (entry,) = the_list(service).entries
+    assert (entry.days, the_list(service).header.block(entry)) == (1, False)
+
+
+@pytest.mark.parametrize("period", [4000, 18_000, 30_000, 50_000])
+def test_hours_that_divide_no_day_are_refused(period: int) -> None:
+    with pytest.raises(InvalidParameter, match="period must divide a day"):
+        load_settings(alone=True, round={"period": period})
+
+
 def test_a_second_announcement_of_a_day_is_refused_over_http(make_service: MakeService, clock: Clock) -> None:
     clock.now = MIDNIGHT
     service = make_service(round=HOURLY)

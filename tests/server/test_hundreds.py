@@ -21,10 +21,12 @@ from hushcall.client.storage.personal import Action
 from hushcall.decoding.archive.learn import learn
 from hushcall.decoding.archive.manifest import Address
 from hushcall.decoding.backends import ProcessBackend
-from hushcall.errors import Refused
+from hushcall.decoding.task import BucketSpec
+from hushcall.errors import InvalidParameter, Refused
 from hushcall.formats.blocklists import WRITERS
 from hushcall.mechanisms.mechanism import report_bytes
-from hushcall.mechanisms.parameters import about_hundreds, from_plain
+from hushcall.mechanisms.parameters import about_hundreds, from_plain, to_plain
+from hushcall.mechanisms.profiles import PROFILES
 from hushcall.protocol.numbers import NANP, Number
 from hushcall.protocol.randomness import seeded
 from hushcall.protocol.ranges import RANGES_TARGET
@@ -34,6 +36,7 @@ from hushcall.protocol.wire import Kind
 from hushcall.server.db import schema
 from hushcall.server.http.public_cache import Lists, PublishedList
 from hushcall.server.rounds.archiving import export_round, import_round
+from hushcall.server.rounds.round_data import decode_tasks
 from hushcall_lab.servers import running
 from hushcall_lab.simulation.fleet import Fleet, Operator
 from hushcall_lab.simulation.processes import play_day
@@ -77,6 +80,28 @@ def listed(reader: ListClient) -> tuple[set[str], dict[str, Any]]:
     loaded = reader.load()
     numbers = {json.loads(line)["number"] for line in bytes(loaded.data).splitlines()[1:]}
     return numbers, {entry.number: entry for entry in loaded.ranges.entries}
+
+
+def test_hundreds_are_decoded_only_beside_the_numbers_of_their_round(make_service: MakeService) -> None:
+    """Else a number of today could make a range of its hundred: its own count of today would be missing."""
+    service = make_service(**SETTINGS)
+    number, profile = service.rounds.open(service.now), service.settings.profile
+    mechanism = profile.spec.client(profile.epsilon, 5, profile.spec.items.bits(NANP))
+    plain = to_plain(mechanism)
+    tally = {"round": number, "bucket": -202, "count": 5, "checksum": bytes(32), "data": b"sealed"}
+    with service.store.write("a sealed half") as connection:
+        row = {"round": number, "bucket": 202, "users": 10, "runs": True, "parameters": json.dumps(plain)}
+        connection.execute(sa.insert(schema.buckets).values(**row))
+        connection.execute(sa.insert(schema.tallies).values(**tally))
+    bucket = BucketSpec(number, 202, 10, 1, profile, NANP, plain).hundreds
+    with service.store.read() as connection:
+        assert decode_tasks(connection, [number], bucket) == []
+
+
+def test_anonymous_rounds_ask_about_no_hundreds() -> None:
+    """The kind of a report is seen: the anonymity set would be as small as its kind."""
+    with pytest.raises(InvalidParameter, match="hundreds must be 0 in anonymous rounds"):
+        replace(PROFILES["nation"], anonymous=True)
 
 
 def test_a_rented_hundred_warns(make_service: MakeService, database: str, clock: Clock, tmp_path: Path) -> None:

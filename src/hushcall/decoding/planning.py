@@ -169,32 +169,42 @@ def smallest_epsilon(profile: Profile, users: int, rate: float, buckets: int = 1
 
 
 SHARE = 0.1
-"""Of the phones, those that a busy spammer reaches in a round, for :func:`needed`."""
+"""Of the phones, those that a busy spammer reaches in a day, for :func:`needed`."""
 
 
 @lru_cache(maxsize=32)
 def needed(profile: Profile, plan: NumberingPlan = NANP, share: float = SHARE) -> int | None:
-    """The fewest phones that find a caller who reaches this share of them a round, in the longest window.
+    """The fewest phones that find a caller who reaches this share of them a day, in the longest window.
 
-    With 90 % power. None: a million are too few.
+    With 90 % power. None: a million are too few. Short rounds are computed as days: they have 0.97 of their power.
     """
-    rounds = max(profile.windows)
+    daily, about_numbers = _daily(profile), (100 - profile.hundreds) / 100
+    days = max(daily.windows)
 
     def find(users: int) -> bool:
-        aggregator = _opened(profile, users, 1, plan)
-        holders = math.floor(users * rounds * share)
-        return aggregator is not None and over(aggregator, rounds).chance(users * rounds, profile.tau)(holders) >= POWER
+        aggregator = _opened(daily, users, 1, plan)
+        if aggregator is None:
+            return False
+        chance = over(aggregator, days).chance(math.floor(users * days * about_numbers), profile.tau)
+        return _thinned(chance, about_numbers)(math.floor(users * days * share)) >= POWER
 
     high = next((1 << power for power in range(MAX_USERS.bit_length()) if find(1 << power)), None)
     return None if high is None else bisect_left(range(high), True, lo=high // 2 + 1, key=find)
 
 
+def _daily(profile: Profile) -> Profile:
+    """The same with rounds of a day."""
+    days = sorted({max(length // profile.rounds_per_day, 1) for length in profile.windows})
+    return replace(profile, windows=tuple(days), rounds_per_day=1, place=0)
+
+
 @lru_cache(maxsize=32)
 def needed_in_words(profile: Profile, plan: NumberingPlan = NANP) -> str:
     """How many phones a server needs, for a household."""
-    count, rounds = needed(profile, plan), max(profile.windows)
+    daily = _daily(profile)
+    count, days = needed(daily, plan), max(daily.windows)
     where = "in one area code" if profile.bucketed else "in all"
-    within = "on that day" if rounds == 1 else f"within {rounds} days"
+    within = "on that day" if days == 1 else f"within {days} days"
     if count is None:
         return "No number of phones is enough for this server to find a caller by itself."
     return (

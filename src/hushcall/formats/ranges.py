@@ -77,8 +77,8 @@ class Ranges:
 
     @property
     def widest(self) -> tuple[Range, ...]:
-        """The blocks of a hundred, and those of ten that lie in none of them, by prefix."""
-        wide = {block.prefix for block in self.hundreds}
+        """The blocks of a hundred, and those of ten that none of them blocks as a whole, by prefix."""
+        wide = {block.prefix for block in self.hundreds if block.blocks and not block.passing}
         return tuple(sorted((*self.hundreds, *(block for block in self.tens if block.prefix[:-1] not in wide))))
 
     def around(self, number: str) -> Range | None:

@@ -124,6 +124,10 @@ class Profile:
             raise InvalidParameter("mechanism", "be one that a round can be run with", self.mechanism)
         if self.hundreds and not spec.hundreds:
             raise InvalidParameter("hundreds", f"be 0 for {self.mechanism}, whose items have none", self.hundreds)
+        if self.hundreds and self.anonymous:
+            raise InvalidParameter(
+                "hundreds", "be 0 in anonymous rounds, whose reports would be of two kinds", self.hundreds
+            )
 
     @property
     def daily(self) -> Profile:

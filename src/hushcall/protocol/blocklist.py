@@ -40,6 +40,9 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
+DAY_SECONDS = 86_400
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Sighting:
     """A round found this number. ``at`` is when the round opened (unix seconds).
@@ -59,6 +62,8 @@ class Sighting:
     window: int = 0
     strict: int = 0
     hinted: int = 0
+    rounds_per_day: int = 0
+    """0: as many as on the newest round's day."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -273,9 +278,18 @@ def listed(
                 run = []
             run.append(sighting)
         if newest - run[-1].round < window_rounds:
-            last, days = run[-1], len({(sighting.round - run[0].round) // rounds_per_day for sighting in run})
-            recent = [sighting for sighting in run if newest - sighting.round < window_rounds]
-            blocks = [] if block_rounds is None else blocking(recent, run[0].round, block_rounds)
+            last, lengths = run[-1], {sighting.rounds_per_day or rounds_per_day for sighting in run}
+            recent = late = [sighting for sighting in run if newest - sighting.round < window_rounds]
+            block_days = 0 if block_rounds is None else (block_rounds - 1) // rounds_per_day
+            if len(lengths) == 1:
+                (length,) = lengths
+                days = len({(sighting.round - run[0].round) // length for sighting in run})
+                least = block_days * length + 1
+            else:  # rounds became longer or shorter: days are the calendar's
+                days = len({sighting.at // DAY_SECONDS for sighting in run})
+                late = [sighting for sighting in recent if sighting.at - run[0].at >= block_days * DAY_SECONDS]
+                least = min(block_days, 1) + 1
+            blocks = [] if block_rounds is None else blocking(late, run[0].round, least)
             entries.append(
                 kind(
                     number,
@@ -286,7 +300,7 @@ def listed(
                     low=max(0.0, last.low),
                     high=last.high,
                     p_value=last.p_value,
-                    window=-(-last.window // rounds_per_day),
+                    window=-(-last.window // (last.rounds_per_day or rounds_per_day)),
                     block=None if block_rounds is None else bool(blocks),
                     hinted=all(each.hinted for each in blocks) if blocks else all(s.hinted == 2 for s in recent),
                 )

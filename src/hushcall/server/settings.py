@@ -147,6 +147,8 @@ class RoundSettings(_Section):
         chosen = self.model_dump(include=names, exclude_none=True)
         if self.windows is not None:
             chosen["windows"] = tuple(self.windows)
+        if MIN_ROUND_SECONDS <= self.period < DAY_SECONDS and DAY_SECONDS % self.period:
+            raise ValueError(f"period must divide a day (86400) if it is an hour or more, got {self.period}")
         if self.windows_hours is not None:
             chosen["windows"] = tuple(hours * self.rounds_per_day // 24 for hours in self.windows_hours)
             if [length * 24 for length in chosen["windows"]] != [h * self.rounds_per_day for h in self.windows_hours]:

@@ -213,7 +213,11 @@ def _update_imported(source: _TrustedSource, path: Path) -> bool:
             if _matches(info, old):
                 return True
     with source.download(info) as new:
-        require_header(new.readline())
+        try:
+            require_header(new.readline())
+        except InvalidList:  # of a later release, perhaps: the list is good
+            path.unlink(missing_ok=True)
+            return False
         new.seek(0)
         atomic_write(path, checked(blocks_of(new)))
     return True

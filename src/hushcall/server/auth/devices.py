@@ -168,6 +168,8 @@ class Devices:
         tickets = sa.select(ours.ticket).where(ours.device == device)
         unfinished = sa.select(schema.rounds.c.id).where(schema.rounds.c.state != PUBLISHED)
         with self.store.write("delete device") as connection:
+            locked = sa.select(schema.devices.c.id).where(schema.devices.c.id == device).with_for_update()
+            connection.execute(locked)  # before the rounds, as when a token is issued
             for round_id in connection.scalars(unfinished.order_by(schema.rounds.c.id)).all():
                 lock_round(connection, round_id)
             connection.execute(sa.delete(schema.reports).where(schema.reports.c.ticket.in_(tickets)))

@@ -30,7 +30,7 @@ from hushcall.protocol.ranges import RANGES_TARGET, RangeList, number_or_range, 
 from hushcall.protocol.states import DECODED, PUBLISHED
 from hushcall.server.db import list_entries, schema
 from hushcall.server.db.list_entries import Lines
-from hushcall.server.db.rows import RoundRow, lock_round, newest_round, round_rows
+from hushcall.server.db.rows import RoundRow, existing_round, lock_round, newest_round, round_rows
 from hushcall.server.db.store import PublishedFiles, Store, put_files
 from hushcall.server.publishing import exclusions, imports, ranges
 from hushcall.server.publishing.exclusions import kept_off_by_operators, never_listed
@@ -127,8 +127,12 @@ class Publisher:
                 round_id = sa.select(schema.versions.c.round).where(schema.versions.c.version == before.version)
                 number = connection.execute(round_id).scalar_one()
                 after = replace(before, version=before.version + 1 + beyond, round=number)
-                span = ListSpan(0, _rule(connection) or 0, 1)  # the rule alone is recorded
-                draft = _Draft(before, after, span, entries, frozenset(), ranges=ranges.published(connection))
+                rounds_per_day = existing_round(connection, number).profile.rounds_per_day
+                span = ListSpan(0, _rule(connection) or 0, rounds_per_day)  # no entry is decided anew
+                published = ranges.published(connection)
+                draft = _Draft(
+                    before, after, span, entries, frozenset(), ranges=published if published.entries else None
+                )
                 draft = self._complete(connection, draft)
                 targets = draft.targets | imports.signed(connection)
                 self._record(connection, draft)
@@ -303,11 +307,14 @@ class Publisher:
     ) -> dict[str, Entry]:
         """Those of the numbers that are on the new version."""
         query = sa.select(schema.hitters, schema.rounds.c.opens).join(schema.rounds)
+        span = draft.span
         sightings = (
-            Sighting(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value, r.length, r.strict, r.hinted)
+            Sighting(
+                *(r.number, r.round, r.opens, r.estimate, r.low, r.high, r.p_value, r.length, r.strict, r.hinted),
+                span.other_lengths.get(r.round, 0),
+            )
             for r in connection.execute(query.where(included, schema.hitters.c.number.in_(numbers)))
         )
-        span = draft.span
         entries = blocklist.listed(sightings, draft.after.round, span.window, never, span.block, span.rounds_per_day)
         return {entry.number: entry for entry in entries}
 

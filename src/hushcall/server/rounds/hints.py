@@ -29,6 +29,7 @@ from hushcall.protocol.numbers import NumberingPlan
 from hushcall.server.db import schema
 from hushcall.server.db.rows import RoundRow
 from hushcall.server.db.store import Store
+from hushcall.server.rounds.round_data import rounds_within
 from hushcall.server.settings import DAY_SECONDS, HintSettings
 
 PIN = "#sha256="
@@ -90,7 +91,7 @@ def recorded(connection: Connection, round_id: int) -> RoundHints | None:
 def _listed(connection: Connection, row: RoundRow, first: int) -> frozenset[str]:
     """What the rounds before ``first`` list on evidence of their own: a hint must not make itself last."""
     table = schema.hitters.c
-    before = table.round.between(first - row.window_days * row.profile.rounds_per_day, first - 1)
+    before = table.round.between(first - rounds_within(connection, row, row.window_days), first - 1)
     return frozenset(connection.scalars(sa.select(table.number).where(before, table.hinted < 2)))
 
 

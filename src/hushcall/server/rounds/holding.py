@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from itertools import takewhile
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -12,7 +13,7 @@ from hushcall.errors import InvalidParameter
 from hushcall.protocol.states import HELD, PUBLISHED, RESTS, TAKES_UPLOADS
 from hushcall.server.db import schema
 from hushcall.server.db.leases import Term, forget_round
-from hushcall.server.db.rows import RoundRow, buckets_of, existing_round
+from hushcall.server.db.rows import RoundRow, buckets_of, existing_round, round_rows
 from hushcall.server.db.store import Store
 from hushcall.server.rounds.round_data import forget_callers, forget_uploads, set_round
 from hushcall.server.settings import GuardSettings
@@ -116,26 +117,25 @@ def _too_many_refused(connection: Connection, row: RoundRow, guard: GuardSetting
 
 
 def _unusual_size(connection: Connection, row: RoundRow, guard: GuardSettings) -> str | None:
-    table = schema.rounds.c
-    query = sa.select(table.announced).where(_before(row)).order_by(table.id.desc()).limit(USUAL_ROUNDS)
-    usual = statistics.median(list(connection.execute(query).scalars()) or [row.announced])
+    usual = statistics.median([before.announced for before in _before(connection, row)] or [row.announced])
     smallest, largest = usual / guard.devices, usual * guard.devices
     if max(usual, row.announced) >= guard.least and not smallest <= row.announced <= largest:
         return f"{counted(row.announced, 'device')} took part, usual are {usual:g}"
     return None
 
 
-def _before(row: RoundRow) -> sa.ColumnElement[bool]:
-    """The rounds before, at the same time of day. Ids count time where a day has several rounds."""
+def _before(connection: Connection, row: RoundRow) -> list[RoundRow]:
+    """The last rounds of this length, at the same time of day. Ids count time where a day has several rounds."""
     table, rounds_per_day = schema.rounds.c, row.profile.rounds_per_day
-    return (table.id < row.id) & (table.id % rounds_per_day == row.id % rounds_per_day)
+    at_this_time = (table.id < row.id) & (table.id % rounds_per_day == row.id % rounds_per_day)
+    query = sa.select(schema.rounds).where(at_this_time).order_by(table.id.desc()).limit(USUAL_ROUNDS)
+    rows = round_rows(connection, query)
+    return list(takewhile(lambda before: before.profile.rounds_per_day == rounds_per_day, rows))
 
 
 def _growing_bucket(connection: Connection, row: RoundRow, guard: GuardSettings) -> str | None:
     """An area code that is many times its own usual size: fakes that list a number there, or drown one out."""
-    table, history = schema.buckets.c, schema.rounds.c
-    query = sa.select(history.id).where(_before(row)).order_by(history.id.desc()).limit(USUAL_ROUNDS)
-    before = list(connection.execute(query).scalars())
+    table, before = schema.buckets.c, [earlier.id for earlier in _before(connection, row)]
     if len(before) < MIN_HISTORY_ROUNDS:
         return None
     sizes: dict[int, list[int]] = {}

@@ -119,7 +119,7 @@ class RoundJobs:
         to_decode = {
             _lease_name(self.round_id, number, part): (bucket, part)
             for number, bucket in self._buckets.items()
-            if number in sealed
+            if {number, abs(number)} <= sealed  # hundreds are compared with the numbers of their area code
             for part in range(bucket.profile.spec.parts)
             if (number, part) not in decoded
         }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -98,30 +98,44 @@ def rounds_in_window(connection: Connection, row: RoundRow) -> list[int]:
 
 def rounds_within(connection: Connection, newest: RoundRow, days: int) -> int:
     """How many ids back, the newest round's included, fill so many days. Rounds of before may have been longer."""
+    return _rounds_within(_latest(connection, newest, days), newest, days)
+
+
+def _latest(connection: Connection, newest: RoundRow, days: int) -> list[RoundRow]:
     table, rounds = schema.rounds.c, days * newest.profile.rounds_per_day
     query = sa.select(schema.rounds).where(table.id <= newest.id, table.id > newest.id - rounds)
+    return list(round_rows(connection, query.order_by(table.id.desc())))
+
+
+def _rounds_within(latest: Iterable[RoundRow], newest: RoundRow, days: int) -> int:
     part, after = Fraction(0), newest.id + 1
-    for row in round_rows(connection, query.order_by(table.id.desc())):
+    for row in latest:
         part += Fraction(after - row.id, row.profile.rounds_per_day)
         if part >= days:
             return newest.id - row.id + 1
         after = row.id
-    return rounds
+    return days * newest.profile.rounds_per_day
 
 
 @dataclass(frozen=True)
 class ListSpan:
-    """A list's days in rounds: how many it looks back over, and by which rule a number blocks."""
+    """A list's days in rounds: how many it looks back over, and by which rule a number blocks.
+
+    ``other_lengths``: the rounds of it that were longer or shorter, with how many of them a day has.
+    """
 
     window: int
     block: int
     rounds_per_day: int
+    other_lengths: Mapping[int, int] = field(default_factory=dict)
 
 
 def list_span(connection: Connection, newest: RoundRow, settings: ListSettings) -> ListSpan:
     rounds_per_day = newest.profile.rounds_per_day
     block = (settings.block_days - 1) * rounds_per_day + 1
-    return ListSpan(rounds_within(connection, newest, newest.window_days), block, rounds_per_day)
+    latest = _latest(connection, newest, newest.window_days)
+    lengths = {row.id: row.profile.rounds_per_day for row in latest if row.profile.rounds_per_day != rounds_per_day}
+    return ListSpan(_rounds_within(latest, newest, newest.window_days), block, rounds_per_day, lengths)
 
 
 def decode_tasks(
@@ -142,7 +156,7 @@ def decode_tasks(
         spec = about_numbers.hundreds if row.bucket < 0 else about_numbers
         sealed[row.bucket].append((row.round, dict(spec.parameters), bytes(row.data)))
     parts = bucket.profile.spec.parts
-    if bucket.round not in [number for number, *_ in sealed[bucket.bucket]]:
+    if any(bucket.round not in [number for number, *_ in rounds] for rounds in sealed.values()):
         return []
     numbers = DecodeTask.of_sealed(about_numbers, sealed[area]) if bucket.bucket < 0 else None
     tasks = [DecodeTask.of_sealed(bucket, sealed[bucket.bucket], part, parts, hints) for part in range(parts)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +25,8 @@ from hushcall.version import __version__
 
 SOON = 0.25
 """The share of a signature's lifetime below which it should have been renewed."""
-FORGED_ROUNDS = 7
-"""Rounds for which an implausible finding is a worry."""
+FORGED_DAYS = 7
+"""Days for which an implausible finding is a worry."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def health(store: Store, settings: Settings, now_seconds: int) -> Health:
     with store.read() as connection:
         roles = tuple(signer.status(PublishedFiles(connection), now))
         published = newest_version(connection)
-        forged = _implausible(connection, published.round) if published else []
+        forged = _implausible(connection, published.round, settings.round.rounds_per_day) if published else []
         hintless = [source for source in sources_of(connection) if source.problem]
         held = connection.execute(sa.select(schema.rounds.c.id).where(schema.rounds.c.state == HELD)).scalars().all()
     worries = [f"the signature of {role.role} has expired" for role in roles if role.expired]
@@ -63,12 +64,13 @@ def health(store: Store, settings: Settings, now_seconds: int) -> Health:
     return Health(roles, published, good_until, tuple(worries), public)
 
 
-def _implausible(connection: Connection, newest: int) -> list[tuple[int, int]]:
+def _implausible(connection: Connection, newest: int, rounds_per_day: int) -> list[tuple[int, int]]:
     """Recent rounds with findings that honest phones almost never cause, and their count."""
-    table = schema.hitters.c
-    recent = (table.round > newest - FORGED_ROUNDS) & table.implausible.is_(True)
-    query = sa.select(table.round, sa.func.count()).where(recent).group_by(table.round).order_by(table.round)
-    return [(int(row[0]), int(row[1])) for row in connection.execute(query)]
+    counts = Counter[int]()
+    for table in (schema.hitters.c, schema.ranges.c):
+        recent = (table.round > newest - FORGED_DAYS * rounds_per_day) & table.implausible.is_(True)
+        counts.update(connection.scalars(sa.select(table.round).where(recent)))
+    return sorted(counts.items())
 
 
 def machine(store: Store) -> dict[str, object]:
