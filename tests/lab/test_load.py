@@ -30,12 +30,13 @@ def test_what_a_server_acknowledged_under_twice_its_load_is_stored(database: str
 
 
 @pytest.mark.slow
-def test_a_report_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = Drill.stored_tickets
-    monkeypatch.setattr(Drill, "stored_tickets", lambda drill: set(list(stored(drill))[1:]))
+def test_reports_that_are_gone_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them: on a busy machine any single one may be stored without its phone having heard so."""
+    monkeypatch.setattr(Drill, "stored_tickets", lambda _: set())
     result = prove(0.3, "", lambda *_: None, max_uploads=3000)
     (lost,) = [promise for promise in result.promises if promise.what == "acknowledged and lost"]
-    assert (lost.measured, lost.ok, result.ok) == (1, False, False)
+    assert lost.measured > 0
+    assert (lost.ok, result.ok) == (False, False)
 
 
 def test_a_slow_moment_shows_in_the_quantile_that_it_reaches() -> None:

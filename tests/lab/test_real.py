@@ -118,7 +118,7 @@ def test_every_choice_is_one_change_and_has_its_rows() -> None:
 
 def test_the_shipped_setting_is_the_profile() -> None:
     for profile in PROFILES.values():
-        if profile.spec.pools and profile.warn_level:
+        if profile.spec.pools and profile.warn_level and not profile.hundreds:  # those are in the study of blocks
             setting = real.shipped(profile).profile()
             assert replace(setting, name=profile.name, reason=profile.reason, anonymous=profile.anonymous) == profile
 

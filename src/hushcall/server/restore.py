@@ -163,14 +163,14 @@ def _check_unused(settings: Settings, manifest: backup.Manifest, *, overwrite: b
 def _fill(settings: Settings, dump: Path, *, overwrite: bool) -> None:
     clean = ["--clean", "--if-exists"] if overwrite else []
     url = parse_url(settings.url)
-    backup.run_client("pg_restore", url, "--no-owner", "--single-transaction", *clean, str(dump))
     if overwrite:
         _drop_later_tables(settings.url, backup.run_client("pg_restore", None, "--list", str(dump)))
+    backup.run_client("pg_restore", url, "--no-owner", "--single-transaction", *clean, str(dump))
     dump.unlink()
 
 
 def _drop_later_tables(url: str, listing: str) -> None:
-    """Drops the tables of later releases: an earlier one's dump does not replace them."""
+    """Drops the tables of later releases, which an earlier one's dump neither replaces nor lets go."""
     dumped = set(re.findall(r" TABLE \S+ (\S+) ", listing))
     engine = make_engine(url)
     try:

@@ -211,7 +211,7 @@ def test_the_list_is_asked_for_once_and_searched_at_home(site: Site, visit: Visi
         assert text(page, "#answer h3") == answer
     page.fill("#wanted", "2025550143")
     page.click("#look")
-    for part in ("about 118", "97 to 140", "rounds that found it 2", "15 January 2027", "16 January 2027"):
+    for part in ("about 118", "97 to 140", "days that found it 2", "15 January 2027", "16 January 2027"):
         assert part in text(page, "#answer")
     assert len(visit.requests) == before + 1
 

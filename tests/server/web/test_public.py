@@ -117,7 +117,7 @@ def test_everybody_sees_the_list_the_round_the_budget_and_health(visitor: TestCl
     home = visitor.get("/").text
     for said in ("version 1", ">41<", "14, collecting", "15 Jan 2027, 16:00 UTC", "all is well", "54.6 times", "98.2"):
         assert said in home, said
-    assert "ε of 7 reports, one a round</dt><dd>28<" in home
+    assert "ε of 7 reports, one a day</dt><dd>28<" in home
     for link in ('href="/owner"', 'href="/docs"', 'href="/list"', 'href="/login"'):
         assert link in home
 
@@ -125,7 +125,7 @@ def test_everybody_sees_the_list_the_round_the_budget_and_health(visitor: TestCl
 def test_everybody_may_search_the_published_list(visitor: TestClient) -> None:
     listed = visitor.get("/list", params={"q": "(202) 555-0143"}).text
     assert "+1 202 555 0143 is on the list" in listed
-    for fact in ("about 626", "545 to 708", "rounds that found it</dt><dd>5", "9 January 2027", "13 January 2027"):
+    for fact in ("about 626", "545 to 708", "days that found it</dt><dd>5", "9 January 2027", "13 January 2027"):
         assert fact in listed
     assert "is not on the list" in visitor.get("/list", params={"q": UNLISTED}).text
 

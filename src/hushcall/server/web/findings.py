@@ -152,7 +152,7 @@ class Verdicts:
 def verdicts(connection: Connection, settings: Settings, published: PublishedList | None) -> Verdicts:
     rule = read_exclusions(connection, settings.list, settings.round.chosen_plan())
     row = round_of(connection, published.round) if published else None
-    rounds = rounds_within(connection, row, row.window_days) if row else 0
+    rounds = rounds_within(connection, row, published.header.window_days) if row and published else 0
     return Verdicts(published, rule, bool(settings.list.allow_command), rounds)
 
 

@@ -23,7 +23,7 @@ function listed(entry) {
     element("dl", { class: "facts" }, ...[
       ["phones that reported it, on its last day", `about ${words.count(entry.estimate)}`],
       ["95 % interval", `${words.count(entry.low)} to ${words.count(entry.high)}`],
-      ["rounds that found it", words.count(entry.days)],
+      ["days that found it", words.count(entry.days)],
       ["first seen", words.day(entry.first)],
       ["last seen", words.day(entry.last)],
     ].map(fact)),
