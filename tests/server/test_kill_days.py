@@ -51,7 +51,7 @@ def both(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.night)])
 @pytest.mark.parametrize("days", [3, pytest.param(9, marks=pytest.mark.night)])
 def test_days_with_a_server_that_dies_everywhere_end_like_days_without(
     kind: str, days: int, tmp_path: Path, request: pytest.FixtureRequest
