@@ -48,9 +48,10 @@ SPAMMERS = (
 )
 REGION = (202, 303, 404)
 MAX_DEATHS = 10_000
-PERIOD = int(sys.argv[5]) * 3600 if len(sys.argv) > 5 else DAY_SECONDS
+_OPTIONS = sys.argv[5:] if Path(sys.argv[0]).name == Path(__file__).name else []
+PERIOD = int(_OPTIONS[0]) * 3600 if _OPTIONS else DAY_SECONDS
 ROUNDS_PER_DAY = DAY_SECONDS // PERIOD
-EVERY = int(sys.argv[6]) if len(sys.argv) > 6 else 1
+EVERY = int(_OPTIONS[1]) if len(_OPTIONS) > 1 else 1
 
 
 class RoundRand:
